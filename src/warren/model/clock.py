@@ -1,0 +1,22 @@
+"""Time as an argument: whoever needs it is given a Clock, so that tests and simulations own it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class TimerHandle(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Milliseconds that never go backwards; only differences mean anything."""
+        ...
+
+    def wall_seconds(self) -> int:
+        """Seconds since the epoch, for what people and x-death headers read."""
+        ...
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> TimerHandle: ...

@@ -1,0 +1,77 @@
+"""What the broker knows of its topology: immutable records, as declared.
+
+Records are what is stored, compared and exported; the living objects (an `Exchange` that routes,
+a `Queue` that holds messages) are built from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from warren.model.fields import EMPTY_TABLE, Table
+
+
+class DestinationKind(Enum):
+    QUEUE = "queue"
+    EXCHANGE = "exchange"
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRecord:
+    vhost: str
+    name: str
+    type: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Table = EMPTY_TABLE
+    created_by: str = ""
+
+    def __str__(self) -> str:
+        return describe_exchange(self.name, self.vhost)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecord:
+    """`owner` is the id of the connection an exclusive queue belongs to, else None."""
+
+    vhost: str
+    name: str
+    durable: bool = True
+    auto_delete: bool = False
+    owner: str | None = None
+    arguments: Table = EMPTY_TABLE
+    created_by: str = ""
+
+    @property
+    def exclusive(self) -> bool:
+        return self.owner is not None
+
+    def __str__(self) -> str:
+        return describe_queue(self.name, self.vhost)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    kind: DestinationKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindingRecord:
+    """A binding's identity is all of its fields."""
+
+    vhost: str
+    source: str
+    destination: Destination
+    routing_key: str
+    arguments: Table = EMPTY_TABLE
+
+
+def describe_queue(name: str, vhost: str) -> str:
+    return f"queue '{name}' in vhost '{vhost}'"
+
+
+def describe_exchange(name: str, vhost: str) -> str:
+    return f"exchange '{name}' in vhost '{vhost}'"
