@@ -1,0 +1,1 @@
+"""The programs people start: `warren` and `warrenctl`."""
