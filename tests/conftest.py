@@ -1,0 +1,32 @@
+"""What every suite shares: which build is under test, and a guard against testing a stale one."""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from warren._pure import PURE
+
+PACKAGE = Path(__file__).parent.parent / "src" / "warren"
+
+
+def stale_modules() -> list[str]:
+    """Compiled modules older than a source they were made from."""
+    stale = []
+    for source in [*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pxd")]:
+        compiled = source.with_suffix(EXTENSION_SUFFIXES[0])
+        if compiled.exists() and compiled.stat().st_mtime < source.stat().st_mtime:
+            stale.append(str(source.relative_to(PACKAGE.parent)))
+    return sorted(stale)
+
+
+def pytest_report_header() -> str:
+    return f"warren: {'plain sources' if PURE else 'compiled where built'}"
+
+
+def pytest_sessionstart() -> None:
+    stale = [] if PURE else stale_modules()
+    if stale:
+        pytest.exit(f"changed since they were compiled, run scripts/setup: {stale}", returncode=3)
