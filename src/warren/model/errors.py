@@ -46,6 +46,10 @@ class HardError(AmqpError):
     """Closes the connection."""
 
 
+class LoginRefused(Exception):
+    """Bad credentials. The text is for the broker's log alone: the peer is not told the reason."""
+
+
 def access_refused(explanation: str) -> SoftError:
     return SoftError(403, "ACCESS_REFUSED", explanation)
 
