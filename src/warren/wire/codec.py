@@ -1,0 +1,55 @@
+"""Chooses the wire kernel: compiled (`_codec.pyx`) or its readable pure-Python twin.
+
+`WARREN_PURE=1` asks for the twin, which is also the fallback where no compiler was at hand.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from warren.wire._codec import (
+        Ack,
+        Fault,
+        FrameReader,
+        Message,
+        MethodFrame,
+        OutputBuffer,
+        PropertyBlock,
+        QueuedMessage,
+    )
+
+    BACKEND: str
+else:
+    _PURE: Final = os.environ.get("WARREN_PURE") == "1"
+    try:
+        if _PURE:
+            raise ImportError("WARREN_PURE=1")
+        from warren.wire import _codec as _backend
+
+        BACKEND = "compiled"
+    except ImportError:
+        from warren.wire import _codec_py as _backend
+
+        BACKEND = "pure"
+    Ack = _backend.Ack
+    Fault = _backend.Fault
+    FrameReader = _backend.FrameReader
+    Message = _backend.Message
+    MethodFrame = _backend.MethodFrame
+    OutputBuffer = _backend.OutputBuffer
+    PropertyBlock = _backend.PropertyBlock
+    QueuedMessage = _backend.QueuedMessage
+
+__all__ = [
+    "BACKEND",
+    "Ack",
+    "Fault",
+    "FrameReader",
+    "Message",
+    "MethodFrame",
+    "OutputBuffer",
+    "PropertyBlock",
+    "QueuedMessage",
+]
