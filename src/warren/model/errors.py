@@ -27,6 +27,9 @@ def cut_reply_text(text: str) -> str:
 class AmqpError(Exception):
     """The client did something AMQP forbids; `code` and `reply_text` go back to it."""
 
+    method_ids: tuple[int, int] | None = None
+    """Class and method to blame, where that is not the method being handled; (0, 0): none."""
+
     def __init__(self, code: int, name: str, explanation: str) -> None:
         super().__init__(f"{name} - {explanation}")
         self.code = code

@@ -1,0 +1,23 @@
+"""Named bounds: how much of anything Warren takes before it says no.
+
+A bound lives here when another package, a test or an operator may want to know it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SHORTSTR_BYTES_MAX: Final = 255
+"""A short string's length is one octet."""
+
+TABLE_DEPTH_MAX: Final = 100
+"""Tables and arrays within tables. Decoding recurses, and a 128 KiB frame could nest 20 000."""
+
+EXPIRY_MS_MAX: Final = 315_360_000_000
+"""Ten years: RabbitMQ's bound on message TTL, queue expiry and the expiration property."""
+
+PRIORITY_MAX: Final = 255
+"""Highest x-max-priority: each level costs a queue of its own."""
+
+STREAM_SEGMENT_BYTES_MAX: Final = 3_000_000_000
+"""Highest x-stream-max-segment-size-bytes."""

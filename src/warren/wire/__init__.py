@@ -1,0 +1,1 @@
+"""Bytes to frames, methods, tables and back. Knows no sockets and no broker."""
