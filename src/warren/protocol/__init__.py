@@ -1,0 +1,1 @@
+"""Connection negotiation and heartbeats as pure machines: no sockets, no clock, no queues."""

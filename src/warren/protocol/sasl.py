@@ -1,0 +1,73 @@
+"""How a client proves who it is: the mechanisms offered in connection.start.
+
+Both take a user name and a password in one response, without a challenge, so connection.secure is
+never needed. A response that cannot be read is the client's mistake (502), which differs from a
+wrong password: that one is the business of whoever checks the credentials.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from warren.model.erlang import render_text_binary
+from warren.model.errors import syntax_error
+from warren.model.fields import Table
+from warren.wire.tables import MalformedTable, decode_table_body
+
+
+class Credentials(NamedTuple):
+    username: str
+    password: bytes
+
+
+class Mechanism(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def read(self, response: bytes) -> Credentials:
+        """Raises HardError 502 if the response does not have the mechanism's form."""
+        ...
+
+
+class Plain:
+    """RFC 4616: NUL user NUL password, with no identity to act for in front."""
+
+    name: Final = "PLAIN"
+
+    def read(self, response: bytes) -> Credentials:
+        parts = response.split(b"\0")
+        if len(parts) != 3 or parts[0]:
+            raise syntax_error(f"response {render_text_binary(response)} invalid")
+        return Credentials(_text(parts[1]), parts[2])
+
+
+class AmqPlain:
+    """AMQP 0-8's own: a field table without its length, holding LOGIN and PASSWORD."""
+
+    name: Final = "AMQPLAIN"
+
+    def read(self, response: bytes) -> Credentials:
+        try:
+            table = decode_table_body(response)
+        except MalformedTable:
+            raise syntax_error(f"response {render_text_binary(response)} invalid") from None
+        login, password = _longstr(table, "LOGIN"), _longstr(table, "PASSWORD")
+        if login is None or password is None:
+            # RabbitMQ repeats the whole table here, with the password if there was one.
+            raise syntax_error("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
+        return Credentials(_text(login), password)
+
+
+KNOWN_MECHANISMS: Final[tuple[Mechanism, ...]] = (Plain(), AmqPlain())
+
+
+def _longstr(table: Table, name: str) -> bytes | None:
+    field = table.get(name)
+    if field is None or field.kind != "S" or not isinstance(field.value, bytes):
+        return None
+    return field.value
+
+
+def _text(name: bytes) -> str:
+    """A name that is not UTF-8 belongs to nobody; it must still reach the check, and the log."""
+    return name.decode(errors="surrogateescape")
