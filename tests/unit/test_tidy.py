@@ -41,14 +41,14 @@ WORLDLY_MODULES: Final = {"asyncio", "uvloop", "socket", "select", "time", "rand
 WORLDLY_PLACES: Final = ("server/", "cli/", "perf/", "testing/", "metadata/sqlite.py")
 
 # Started by a person, a packaging entry point or a test, so imported by nobody.
-ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl.py", "perf/compare.py", "testing/")
+ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl.py", "testing/")
 
 # The literals are split so that this file does not find itself.
 MACHINE_PATH: Final = re.compile(r"/(?:home|Users)/[a-z]\w*|/ro" + r"ot/")
 
 
 def python_files() -> list[Path]:
-    folders = (SOURCES, ROOT / "tests", ROOT / "scripts")
+    folders = (SOURCES, ROOT / "tests", ROOT / "bench")
     return sorted(path for folder in folders for path in folder.rglob("*.py"))
 
 

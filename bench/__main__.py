@@ -1,0 +1,98 @@
+"""The command line of scripts/bench."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
+from bench.compare import compare
+from bench.idle import idle
+from bench.load import tool
+from bench.report import Table, write_markdown
+from bench.scaling import scaling
+from bench.scenarios import SCENARIOS
+
+GROUPS: Final = ("all", "scaling", "idle")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    listing = "\n".join(f"  {s.name:<8} {s.title}" for s in SCENARIOS.values())
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measure Warren beside RabbitMQ, where that is installed.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"scenarios:\n{listing}\n  {'all':<8} all of these (the default)\n"
+        f"  {'scaling':<8} cost per message with 1, 100, 10 000 of everything\n"
+        f"  {'idle':<8} start-up time and memory of a broker at rest",
+    )
+    parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])
+    parser.add_argument("--repeats", type=int, default=3, help="runs per figure (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=8, help="length of a run (%(default)s)")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    parser.add_argument("--only", choices=sorted(STARTERS), help="measure one broker alone")
+    return parser
+
+
+def start_all(names: Sequence[str], stack: ExitStack, console: Console) -> list[Broker]:
+    brokers = []
+    for name in names:
+        try:
+            brokers.append(stack.enter_context(STARTERS[name]()))
+        except NotInstalled as missing:
+            console.print(f"not installed, so not compared with: {missing}")
+    return brokers
+
+
+def measure_all(options: argparse.Namespace, names: list[str], console: Console) -> list[Table]:
+    starters = [options.only] if options.only else list(STARTERS)
+    chosen = list(SCENARIOS) if "all" in names else [n for n in names if n in SCENARIOS]
+    say = console.log if console.is_terminal else print
+    tables = []
+    with ExitStack() as stack:
+        if chosen or "scaling" in names:
+            brokers = start_all(starters, stack, console)
+        if chosen:
+            scenarios = [SCENARIOS[n] for n in chosen]
+            tables.append(compare(brokers, scenarios, options.repeats, options.seconds, say))
+        if "scaling" in names:
+            tables.append(scaling(brokers, options.repeats, options.seconds, say))
+    if "idle" in names:
+        tables.append(idle(starters, say))
+    return tables
+
+
+def heading() -> str:
+    load = Path(tool()[0]).name
+    return (
+        f"# Warren beside RabbitMQ\n\nMeasured by `scripts/bench` with {load} on "
+        f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}."
+    )
+
+
+def main() -> int:
+    parser = build_parser()
+    options = parser.parse_args()
+    unknown = [n for n in options.names if n not in SCENARIOS and n not in GROUPS]
+    if unknown:
+        parser.error(f"no such scenario: {', '.join(unknown)}")
+    allow_many_files()
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    tables = measure_all(options, options.names, console)
+    for table in tables:
+        table.show(console)
+    if options.markdown:
+        write_markdown(options.markdown, heading(), tables)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
