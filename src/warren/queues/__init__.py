@@ -1,0 +1,1 @@
+"""Queues: what holds messages, hands them out and gets them back."""

@@ -1,0 +1,16 @@
+from libc.stdint cimport int64_t, uint64_t
+from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
+
+
+cdef class BackingQueue:
+    cdef public Py_ssize_t length
+    cdef public Py_ssize_t ready_bytes
+    cdef public Py_ssize_t unacked_count
+    cdef public int outcome
+    cpdef int publish(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence) except -1
+    cpdef QueuedType publish_delivered(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence)
+    cpdef QueuedType fetch(self, bint ack_required)
+    cpdef QueuedType head(self)
+    cpdef object ack(self, list run)
+    cpdef object requeue(self, list run)
+    cpdef Py_ssize_t purge(self) except -1

@@ -1,0 +1,58 @@
+"""The backing queue: where a queue's messages are, behind one interface.
+
+The names are RabbitMQ's (rabbit_backing_queue). A queue decides what happens to messages; its
+backing keeps them: in memory here, on disk or replicated in others, by priority in one that has
+several of the same kind inside.
+
+Every message that enters gets the next sequence number of its queue, never used again. Order is
+the order of sequence numbers, also for messages that were delivered and come back.
+
+A backing that cannot make a message safe at once answers PENDING and calls the publisher's
+`confirmed(sequence)` when it has; `sequence` here is the publisher's own number.
+"""
+
+from __future__ import annotations
+
+from warren.queues.boundary import Publisher
+from warren.wire.codec import Message, QueuedMessage
+
+
+class BackingQueue:
+    length: int
+    """Messages that are ready, not counting those a client has and has not acknowledged."""
+    ready_bytes: int
+    """Body bytes of the same."""
+    unacked_count: int
+    outcome: int
+    """TAKEN or PENDING: what the last `publish_delivered` came to."""
+
+    def publish(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> int:
+        """Append at the tail; TAKEN or PENDING (see boundary)."""
+        raise NotImplementedError
+
+    def publish_delivered(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> QueuedMessage:
+        """The queue is empty and a consumer gets it at once: straight to unacknowledged."""
+        raise NotImplementedError
+
+    def fetch(self, ack_required: bool) -> QueuedMessage | None:
+        """Take the head: unacknowledged until `ack` or `requeue`, or for good."""
+        raise NotImplementedError
+
+    def head(self) -> QueuedMessage | None:
+        """Look at the head without taking it."""
+        raise NotImplementedError
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        raise NotImplementedError
+
+    def requeue(self, run: list[QueuedMessage]) -> None:
+        """Back to where they were: before everything with a higher sequence number."""
+        raise NotImplementedError
+
+    def purge(self) -> int:
+        """Forget what is ready; returns how many. Unacknowledged messages stay valid."""
+        raise NotImplementedError

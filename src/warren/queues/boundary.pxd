@@ -1,0 +1,19 @@
+from libc.stdint cimport uint64_t
+from warren.wire._codec cimport Message as MessageType
+
+
+cdef class AbstractQueue:
+    cdef public object record
+    cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
+    cpdef object acked(self, list run)
+    cpdef object requeued(self, list run)
+    cpdef object rejected(self, list run)
+    cpdef object consumer_ready(self, object consumer)
+
+
+cdef class Holder:
+    cdef public AbstractQueue queue
+    cdef public Py_ssize_t unacked
+    cdef public bint is_parked
+    cdef public bint counts_for_prefetch
+    cpdef object wake(self)

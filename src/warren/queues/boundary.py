@@ -1,0 +1,93 @@
+"""What a channel may ask of a queue: the boundary between protocol and queues.
+
+Routes, consumers and deliveries hold an `AbstractQueue` and never know more. Today there is one
+kind, the `Queue` of this node; a queue mastered on another node, or one with mirrors, is another
+implementation behind the same methods, and nothing on the data path changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from warren.model.records import QueueRecord
+from warren.wire.codec import Message, QueuedMessage
+
+if TYPE_CHECKING:
+    from warren.queues.consumers import Consumer
+
+# What became of a publish. PENDING: the queue will tell the publisher by `confirmed()`.
+TAKEN: Final = 0
+PENDING: Final = 1
+REJECTED: Final = 2
+
+
+class Publisher(Protocol):
+    """Who published and wants to know: a channel in confirm mode."""
+
+    def confirmed(self, sequence: int) -> None: ...
+
+    def rejected(self, sequence: int) -> None: ...
+
+
+class AbstractQueue:
+    """Everything is done in the order it is asked for; nothing here blocks."""
+
+    record: QueueRecord
+
+    def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        """Take a message; says TAKEN, PENDING or REJECTED."""
+        raise NotImplementedError
+
+    def acked(self, run: list[QueuedMessage]) -> None:
+        """The client has these for good."""
+        raise NotImplementedError
+
+    def requeued(self, run: list[QueuedMessage]) -> None:
+        """Back to their original positions, to be delivered again."""
+        raise NotImplementedError
+
+    def rejected(self, run: list[QueuedMessage]) -> None:
+        """The client wants none of these: dead-lettered if the queue says where, else dropped."""
+        raise NotImplementedError
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        """A parked consumer can take messages again."""
+        raise NotImplementedError
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        raise NotImplementedError
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        raise NotImplementedError
+
+    def get(self) -> QueuedMessage | None:
+        """The head, for basic.get; the caller becomes its holder."""
+        raise NotImplementedError
+
+    def purge(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def message_count(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def consumer_count(self) -> int:
+        raise NotImplementedError
+
+
+class Holder:
+    """Who has an unacknowledged message: a consumer, or a channel that used basic.get."""
+
+    queue: Any
+    unacked: int
+
+    def __init__(self, queue: AbstractQueue) -> None:
+        self.queue = queue
+        self.unacked = 0
+        self.is_parked = False
+        self.counts_for_prefetch = False
+
+    def wake(self) -> None:
+        """Called when a settled delivery may have made room; only consumers can be parked."""
+        raise AssertionError("a getter is never parked")

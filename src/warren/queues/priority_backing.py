@@ -1,0 +1,80 @@
+"""A priority queue: one backing per priority, the highest that has something is served first.
+
+Like RabbitMQ's, everything that looks at the head (expiry, drop-head) looks at the head of the
+highest non-empty priority only. Levels are made when first used: x-max-priority may be 255.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warren.queues.backing import BackingQueue
+from warren.queues.boundary import TAKEN, Publisher
+from warren.wire.codec import Message, QueuedMessage
+
+
+class PriorityBacking(BackingQueue):
+    def __init__(self, max_priority: int, make_level: Callable[[], BackingQueue]) -> None:
+        self.length = 0
+        self.ready_bytes = 0
+        self.unacked_count = 0
+        self.outcome = TAKEN
+        self._max_priority = max_priority
+        self._make_level = make_level
+        self._levels: dict[int, BackingQueue] = {}
+
+    def publish(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> int:
+        self.length += 1
+        self.ready_bytes += len(message.body)
+        return self._level_of(message).publish(message, expires_at_ms, publisher, sequence)
+
+    def publish_delivered(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> QueuedMessage:
+        self.unacked_count += 1
+        level = self._level_of(message)
+        queued = level.publish_delivered(message, expires_at_ms, publisher, sequence)
+        self.outcome = level.outcome
+        return queued
+
+    def fetch(self, ack_required: bool) -> QueuedMessage | None:
+        level = next((level for level in self._levels.values() if level.length), None)
+        queued = level.fetch(ack_required) if level is not None else None
+        if queued is not None:
+            self.length -= 1
+            self.ready_bytes -= len(queued.message.body)
+            self.unacked_count += ack_required
+        return queued
+
+    def head(self) -> QueuedMessage | None:
+        level = next((level for level in self._levels.values() if level.length), None)
+        return level.head() if level is not None else None
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        for queued in run:
+            self._level_of(queued.message).ack([queued])
+        self.unacked_count -= len(run)
+
+    def requeue(self, run: list[QueuedMessage]) -> None:
+        for queued in run:
+            self._level_of(queued.message).requeue([queued])
+            self.ready_bytes += len(queued.message.body)
+        self.length += len(run)
+        self.unacked_count -= len(run)
+
+    def purge(self) -> int:
+        count = sum(level.purge() for level in self._levels.values())
+        assert count == self.length, "the levels hold what the queue counted"
+        self.length = 0
+        self.ready_bytes = 0
+        return count
+
+    def _level_of(self, message: Message) -> BackingQueue:
+        priority = min(message.properties.priority, self._max_priority)
+        level = self._levels.get(priority)
+        if level is None:
+            self._levels[priority] = level = self._make_level()
+            self._levels = dict(sorted(self._levels.items(), reverse=True))
+        return level

@@ -1,0 +1,29 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+from warren.queues.backing cimport BackingQueue
+from warren.queues.boundary cimport AbstractQueue
+from warren.queues.consumers cimport Consumer, ConsumerRotation
+from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
+
+
+cdef class Queue(AbstractQueue):
+    cdef public object settings
+    cdef public BackingQueue backing
+    cdef public object host
+    cdef public ConsumerRotation rotation
+    cdef public dict consumers
+    cdef public Consumer exclusive_consumer
+    cdef public Consumer active_consumer
+    cdef public bint is_deleted
+    cdef public bint has_rules
+    cdef public bint may_expire
+    cdef public object expiry_timer
+    cdef public object idle_expiry
+    @cython.locals(consumer=Consumer)
+    cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
+    @cython.locals(backing=BackingQueue)
+    cdef int _hand_to(self, Consumer consumer, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence) except -1
+    cpdef int _publish_by_rules(self, MessageType message, object publisher, uint64_t sequence) except -1
+    @cython.locals(backing=BackingQueue, consumer=Consumer, queued=QueuedType)
+    cpdef object pump(self)
+    cpdef object acked(self, list run)

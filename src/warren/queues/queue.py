@@ -1,0 +1,299 @@
+"""A classic queue: takes messages, hands them to consumers, takes them back.
+
+The path of most messages is the beginning of `publish`: no rules apply, a consumer is ready, the
+message goes out. Everything with a rule to it (time to live, length limits) takes the long way,
+`_publish_by_rules`, so that the rules cost nothing to queues without them.
+
+Expired messages leave when they reach the head, by a timer set for the head, or just before
+anything is delivered or fetched: a client never sees one. Those further back wait, as in RabbitMQ.
+"""
+
+from __future__ import annotations
+
+from warren.model.clock import TimerHandle
+from warren.model.errors import access_refused
+from warren.model.records import QueueRecord
+from warren.queues.arguments import Overflow, QueueSettings
+from warren.queues.backing import BackingQueue
+from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue, Publisher
+from warren.queues.consumers import Consumer, ConsumerRotation
+from warren.queues.delivery_limit import counting_deliveries
+from warren.queues.host import DeathReason, QueueHost
+from warren.queues.idle_expiry import IdleExpiry
+from warren.wire.codec import Message, QueuedMessage
+
+
+class Queue(AbstractQueue):
+    def __init__(
+        self,
+        record: QueueRecord,
+        settings: QueueSettings,
+        backing: BackingQueue,
+        host: QueueHost,
+    ) -> None:
+        self.record = record
+        self.settings = settings
+        self.backing = backing
+        self.host = host
+        self.rotation = ConsumerRotation()
+        self.consumers: dict[Consumer, None] = {}
+        self.exclusive_consumer: Consumer | None = None
+        self.active_consumer: Consumer | None = None
+        self.is_deleted = False
+        self.has_rules = _has_rules(settings)
+        self.may_expire = False
+        self.expiry_timer: TimerHandle | None = None
+        self.idle_expiry = IdleExpiry(self) if settings.expires_ms is not None else None
+
+    @property
+    def message_count(self) -> int:
+        return self.backing.length
+
+    @property
+    def consumer_count(self) -> int:
+        return len(self.consumers)
+
+    def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        if self.has_rules or message.properties.expiration_ms >= 0:
+            return self._publish_by_rules(message, publisher, sequence)
+        if self.backing.length == 0:
+            consumer = self.rotation.next_ready()
+            if consumer is not None:
+                return self._hand_to(consumer, message, 0, publisher, sequence)
+        return self.backing.publish(message, 0, publisher, sequence)
+
+    def _hand_to(
+        self,
+        consumer: Consumer,
+        message: Message,
+        expires_at_ms: int,
+        publisher: Publisher | None,
+        sequence: int,
+    ) -> int:
+        """The queue is empty: straight to the consumer, by way of no queue at all."""
+        if consumer.no_ack:
+            consumer.hand_over(message, False)
+            return TAKEN
+        backing = self.backing
+        consumer.deliver(backing.publish_delivered(message, expires_at_ms, publisher, sequence))
+        return backing.outcome
+
+    def _publish_by_rules(
+        self, message: Message, publisher: Publisher | None, sequence: int
+    ) -> int:
+        if self.is_deleted:
+            return TAKEN
+        if self.settings.overflow is not Overflow.DROP_HEAD and self._would_overflow(message):
+            if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+                self._dead_letter([message], DeathReason.MAXLEN)
+            return REJECTED
+        ttl_ms = self._ttl_of(message)
+        expires_at_ms = 0 if ttl_ms < 0 else self.host.clock.now_ms() + ttl_ms
+        self._drop_expired()
+        if self.backing.length == 0:
+            consumer = self.rotation.next_ready()
+            if consumer is not None:
+                return self._hand_to(consumer, message, expires_at_ms, publisher, sequence)
+        if ttl_ms == 0 and self.settings.dead_letter_exchange is None:
+            return TAKEN
+        outcome = self.backing.publish(message, expires_at_ms, publisher, sequence)
+        self.may_expire = self.may_expire or ttl_ms >= 0
+        self._drop_overflow()
+        self._schedule_expiry()
+        return outcome
+
+    def _ttl_of(self, message: Message) -> int:
+        """Milliseconds the message may wait here; -1 for ever."""
+        own = message.properties.expiration_ms
+        ttl = self.settings.message_ttl_ms
+        if ttl is None:
+            return max(own, -1)
+        return ttl if own < 0 else min(own, ttl)
+
+    def pump(self) -> None:
+        """Deliver while there is something ready and somebody to take it."""
+        backing = self.backing
+        while backing.length:
+            if self.may_expire:
+                self._drop_expired()
+            consumer = self.rotation.next_ready()
+            if consumer is None:
+                return
+            queued = backing.fetch(not consumer.no_ack)
+            if queued is None:
+                return
+            if consumer.no_ack:
+                consumer.hand_over(queued.message, queued.redelivered)
+            else:
+                consumer.deliver(queued)
+
+    def get(self) -> QueuedMessage | None:
+        self.touch()
+        self._drop_expired()
+        return self.backing.fetch(True)
+
+    def acked(self, run: list[QueuedMessage]) -> None:
+        self.backing.ack(run)
+
+    def requeued(self, run: list[QueuedMessage]) -> None:
+        if self.is_deleted:
+            return
+        if self.settings.delivery_limit is not None:
+            run = self._within_delivery_limit(run)
+        for queued in run:
+            queued.redelivered = True
+            self.may_expire = self.may_expire or queued.expires_at_ms != 0
+        self.backing.requeue(run)
+        self._drop_expired()
+        self._drop_overflow()
+        self._schedule_expiry()
+        self.pump()
+
+    def rejected(self, run: list[QueuedMessage]) -> None:
+        if self.is_deleted:
+            return
+        self.backing.ack(run)
+        self._dead_letter([queued.message for queued in run], DeathReason.REJECTED)
+
+    def purge(self) -> int:
+        return self.backing.purge()
+
+    def touch(self) -> None:
+        """Somebody uses the queue: x-expires counts from now."""
+        if self.idle_expiry is not None:
+            self.idle_expiry.touch()
+
+    def check_consumer(self, exclusive: bool) -> None:
+        """Whether another consumer may come, and an exclusive one at that."""
+        taken = self.exclusive_consumer is not None
+        if taken or (exclusive and (self.consumers or self.settings.single_active_consumer)):
+            raise access_refused(f"{self.record} in exclusive use")
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        self.consumers[consumer] = None
+        if consumer.exclusive:
+            self.exclusive_consumer = consumer
+        if self.settings.single_active_consumer:
+            if self.active_consumer is not None:
+                return
+            self.active_consumer = consumer
+        self.rotation.add(consumer)
+        self.pump()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        if consumer not in self.consumers:
+            return
+        consumer.is_cancelled = True
+        del self.consumers[consumer]
+        self.rotation.discard(consumer)
+        if self.exclusive_consumer is consumer:
+            self.exclusive_consumer = None
+        if self.active_consumer is consumer:
+            self._activate_next_consumer()
+        if not self.consumers and not self.is_deleted:
+            self.touch()
+            if self.record.auto_delete:
+                self.host.unused(self)
+
+    def _activate_next_consumer(self) -> None:
+        """Single active consumer: the highest priority, then the longest waiting, takes over."""
+        self.active_consumer = max(self.consumers, key=lambda c: c.priority, default=None)
+        if self.active_consumer is not None:
+            self.rotation.add(self.active_consumer)
+            self.pump()
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        if self.settings.single_active_consumer and consumer is not self.active_consumer:
+            return
+        self.rotation.add(consumer)
+        self.pump()
+
+    def delete(self) -> None:
+        """Stop: consumers are told, messages are gone, later settlements mean nothing."""
+        self.is_deleted = True
+        self.has_rules = True
+        for consumer in list(self.consumers):
+            self.remove_consumer(consumer)
+            if consumer.on_cancelled is not None:
+                consumer.on_cancelled(consumer)
+        self.backing.purge()
+        if self.expiry_timer is not None:
+            self.expiry_timer.cancel()
+        if self.idle_expiry is not None:
+            self.idle_expiry.stop()
+
+    def _would_overflow(self, message: Message) -> bool:
+        limits, backing = self.settings, self.backing
+        if limits.max_length is not None and backing.length + 1 > limits.max_length:
+            return True
+        grown_bytes = backing.ready_bytes + len(message.body)
+        return limits.max_length_bytes is not None and grown_bytes > limits.max_length_bytes
+
+    def _overflows(self) -> bool:
+        limits, backing = self.settings, self.backing
+        if limits.max_length is not None and backing.length > limits.max_length:
+            return True
+        return (
+            limits.max_length_bytes is not None and backing.ready_bytes > limits.max_length_bytes
+        )
+
+    def _drop_overflow(self) -> None:
+        dropped = []
+        while self.backing.length and self._overflows():
+            queued = self.backing.fetch(False)
+            assert queued is not None, "a queue that is too long has a head"
+            dropped.append(queued.message)
+        if dropped:
+            self._dead_letter(dropped, DeathReason.MAXLEN)
+
+    def _drop_expired(self) -> None:
+        if not self.may_expire:
+            return
+        now_ms = self.host.clock.now_ms()
+        dropped = []
+        head = self.backing.head()
+        while head is not None and head.expires_at_ms != 0 and head.expires_at_ms <= now_ms:
+            dropped.append(head.message)
+            self.backing.fetch(False)
+            head = self.backing.head()
+        if head is None:
+            self.may_expire = False
+        if dropped:
+            self._dead_letter(dropped, DeathReason.EXPIRED)
+
+    def _schedule_expiry(self) -> None:
+        """Have the timer run for the message that is at the head now."""
+        if not self.may_expire or self.expiry_timer is not None:
+            return
+        head = self.backing.head()
+        if head is not None and head.expires_at_ms != 0:
+            wait_ms = max(0, head.expires_at_ms - self.host.clock.now_ms())
+            self.expiry_timer = self.host.clock.call_later(wait_ms, self._expiry_due)
+
+    def _expiry_due(self) -> None:
+        self.expiry_timer = None
+        self._drop_expired()
+        self._schedule_expiry()
+
+    def _dead_letter(self, messages: list[Message], reason: DeathReason) -> None:
+        if self.settings.dead_letter_exchange is not None:
+            self.host.dead_letter(self, messages, reason)
+
+    def _within_delivery_limit(self, run: list[QueuedMessage]) -> list[QueuedMessage]:
+        """Quorum queues count deliveries and give up on a message that keeps coming back."""
+        kept = []
+        for queued in run:
+            if counting_deliveries(queued) <= (self.settings.delivery_limit or 0):
+                kept.append(queued)
+            else:
+                self.backing.ack([queued])
+                self._dead_letter([queued.message], DeathReason.DELIVERY_LIMIT)
+        return kept
+
+
+def _has_rules(settings: QueueSettings) -> bool:
+    return (
+        settings.message_ttl_ms is not None
+        or settings.max_length is not None
+        or settings.max_length_bytes is not None
+    )
