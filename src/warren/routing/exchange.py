@@ -1,0 +1,87 @@
+"""An exchange that routes: what was declared, and its bindings in the shape its kind searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from warren.model.fields import Table
+from warren.model.records import BindingRecord, Destination, DestinationKind, ExchangeRecord
+from warren.routing.direct import DirectMatcher
+from warren.routing.fanout import FanoutMatcher
+from warren.routing.headers import HeadersMatcher, validate_x_match
+from warren.routing.matcher import Destinations, Matcher, count_in, count_out
+from warren.routing.topic import TopicMatcher
+
+ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+
+_MATCHERS: Final[dict[str, Callable[[], Matcher]]] = {
+    "direct": DirectMatcher,
+    "fanout": FanoutMatcher,
+    "topic": TopicMatcher,
+    "headers": HeadersMatcher,
+}
+KNOWN_TYPES: Final = frozenset(_MATCHERS)
+
+
+class Exchange:
+    """`alternate` names the exchange that gets what this one cannot route, if there is one."""
+
+    __slots__ = ("_bindings_count", "_matcher", "_next_exchanges", "alternate", "record")
+
+    def __init__(self, record: ExchangeRecord, matcher: Matcher) -> None:
+        self.record = record
+        self.alternate = _declared_alternate(record)
+        self._matcher = matcher
+        self._bindings_count = 0
+        self._next_exchanges: Destinations = {}
+
+    def bind(self, binding: BindingRecord) -> None:
+        """Add a binding that is not there yet: the binding table tells."""
+        self._matcher.add(binding)
+        self._bindings_count += 1
+        if binding.destination.kind is DestinationKind.EXCHANGE:
+            count_in(self._next_exchanges, binding.destination)
+
+    def unbind(self, binding: BindingRecord) -> None:
+        """Remove a binding that is there."""
+        self._matcher.remove(binding)
+        self._bindings_count -= 1
+        assert self._bindings_count >= 0, "more bindings were removed than had been added"
+        if binding.destination.kind is DestinationKind.EXCHANGE:
+            count_out(self._next_exchanges, binding.destination)
+
+    def route(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+        return self._matcher.match(routing_key, headers)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it is the source of no binding."""
+        return self._bindings_count == 0
+
+    @property
+    def depends_on_headers(self) -> bool:
+        return self.record.type == "headers"
+
+    @property
+    def next_exchanges(self) -> list[str]:
+        """The exchanges a message may go on to from this one."""
+        names = [destination.name for destination in self._next_exchanges]
+        return names if self.alternate is None else [*names, self.alternate]
+
+
+def make_exchange(record: ExchangeRecord) -> Exchange:
+    return Exchange(record, _MATCHERS[record.type]())
+
+
+def validate_binding(exchange_type: str, arguments: Table) -> None:
+    """Raise what a binding with such arguments to such an exchange is refused with."""
+    if exchange_type == "headers":
+        validate_x_match(arguments)
+
+
+def _declared_alternate(record: ExchangeRecord) -> str | None:
+    field = record.arguments.get(ALTERNATE_EXCHANGE)
+    if field is None or not isinstance(field.value, bytes):
+        return None
+    return field.value.decode(errors="surrogateescape")
