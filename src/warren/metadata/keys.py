@@ -1,0 +1,135 @@
+"""Where things are kept: `kind/part/part`, each part percent-encoded, so that any name is safe.
+
+A prefix ends with a slash, so the things of vhost `a` are not found among those of `ab`. Kinds
+come first: what a node reads at its start are all the vhosts, then all exchanges of one, and so on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+from typing import Final
+from urllib.parse import quote, unquote
+
+from warren.model.fields import Table
+from warren.model.records import BindingRecord
+from warren.wire.tables import encode_table
+
+_DIGEST_CHARS: Final = 32
+
+
+class KeyKind(Enum):
+    """The first part of a key; the parts that follow it are named behind."""
+
+    VHOST = "vhost"  # vhost
+    USER = "user"  # user
+    PERMISSION = "permission"  # vhost, user
+    TOPIC_PERMISSION = "topic-permission"  # vhost, user, exchange
+    VHOST_LIMIT = "vhost-limit"  # vhost
+    USER_LIMIT = "user-limit"  # user
+    EXCHANGE = "exchange"  # vhost, exchange
+    QUEUE = "queue"  # vhost, queue
+    BINDING = "binding"  # vhost, source, destination kind, destination, routing key, arguments
+    SEED = "seed"  # what was seeded
+
+
+_PARTS: Final = {
+    KeyKind.VHOST: 1,
+    KeyKind.USER: 1,
+    KeyKind.PERMISSION: 2,
+    KeyKind.TOPIC_PERMISSION: 3,
+    KeyKind.VHOST_LIMIT: 1,
+    KeyKind.USER_LIMIT: 1,
+    KeyKind.EXCHANGE: 2,
+    KeyKind.QUEUE: 2,
+    KeyKind.BINDING: 6,
+    KeyKind.SEED: 1,
+}
+_KINDS: Final = {kind.value: kind for kind in KeyKind}
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedKey:
+    kind: KeyKind
+    parts: tuple[str, ...]
+
+
+def parse_key(key: str) -> ParsedKey | None:
+    """None for a key that is not of these kinds: a newer version may keep more than we know."""
+    name, *parts = key.split("/")
+    kind = _KINDS.get(name)
+    if kind is None or len(parts) != _PARTS[kind]:
+        return None
+    return ParsedKey(kind, tuple(unquote(part, errors="strict") for part in parts))
+
+
+def prefix(kind: KeyKind, *parts: str) -> str:
+    """What all keys of a kind start with that have these first parts."""
+    assert len(parts) < _PARTS[kind], "a prefix leaves something open"
+    return "".join(f"{part}/" for part in (kind.value, *map(_encode, parts)))
+
+
+def vhost_key(vhost: str) -> str:
+    return _key(KeyKind.VHOST, vhost)
+
+
+def user_key(user: str) -> str:
+    return _key(KeyKind.USER, user)
+
+
+def permission_key(vhost: str, user: str) -> str:
+    return _key(KeyKind.PERMISSION, vhost, user)
+
+
+def topic_permission_key(vhost: str, user: str, exchange: str) -> str:
+    return _key(KeyKind.TOPIC_PERMISSION, vhost, user, exchange)
+
+
+def vhost_limit_key(vhost: str) -> str:
+    return _key(KeyKind.VHOST_LIMIT, vhost)
+
+
+def user_limit_key(user: str) -> str:
+    return _key(KeyKind.USER_LIMIT, user)
+
+
+def exchange_key(vhost: str, name: str) -> str:
+    return _key(KeyKind.EXCHANGE, vhost, name)
+
+
+def queue_key(vhost: str, name: str) -> str:
+    return _key(KeyKind.QUEUE, vhost, name)
+
+
+def binding_key(binding: BindingRecord) -> str:
+    return _key(
+        KeyKind.BINDING,
+        binding.vhost,
+        binding.source,
+        binding.destination.kind.value,
+        binding.destination.name,
+        binding.routing_key,
+        _digest(binding.arguments),
+    )
+
+
+def seed_key(what: str) -> str:
+    return _key(KeyKind.SEED, what)
+
+
+def _key(kind: KeyKind, *parts: str) -> str:
+    assert len(parts) == _PARTS[kind]
+    return "/".join((kind.value, *map(_encode, parts)))
+
+
+def _encode(part: str) -> str:
+    return quote(part, safe="")
+
+
+def _digest(arguments: Table) -> str:
+    """Arguments in another order are the same, as in RabbitMQ, which sorts them by name."""
+    if not len(arguments):
+        return ""
+    ordered = Table(sorted(arguments, key=lambda item: item[0]))
+    return sha256(encode_table(ordered)).hexdigest()[:_DIGEST_CHARS]
