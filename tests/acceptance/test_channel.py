@@ -1,0 +1,73 @@
+"""The life of a channel: opened once, closed once, its number used again."""
+
+from __future__ import annotations
+
+from acceptance.raw_client import Login
+from live_broker import ConnectRaw, Names
+
+
+def test_a_closed_channel_number_can_be_opened_again(raw: ConnectRaw) -> None:
+    """T021: close 1, open 1."""
+    client = raw()
+    client.call(1, "channel.close", reply_code=200, reply_text="done")
+    client.call(1, "channel.open")
+
+
+def test_a_channel_closed_by_an_error_can_be_opened_again(raw: ConnectRaw, names: Names) -> None:
+    """T021: after close-ok of the broker's own close the number is free."""
+    client = raw()
+    client.send(1, "queue.declare", queue=names("missing"), passive=True)
+    client.expect_channel_close(1, 404)
+    client.call(1, "channel.open")
+
+
+def test_more_channels_than_negotiated_end_the_connection(raw: ConnectRaw) -> None:
+    """T022: two negotiated, the third open is refused with 530."""
+    client = raw(Login(channel_max=2), channels=2)
+    client.send(3, "channel.open")
+    close = client.expect_connection_close(530)
+    assert close.reply_text == (
+        "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
+    )
+
+
+def test_a_method_on_a_channel_never_opened_is_a_channel_error(raw: ConnectRaw) -> None:
+    """T023: basic.get on channel 5 ends the connection with 504."""
+    client = raw()
+    client.send(5, "basic.get", queue="whatever")
+    close = client.expect_connection_close(504)
+    assert close.reply_text == "CHANNEL_ERROR - expected 'channel.open'"
+
+
+def test_opening_a_channel_twice_is_a_channel_error(raw: ConnectRaw) -> None:
+    """T024: the second channel.open ends the connection with 504."""
+    client = raw()
+    client.send(1, "channel.open")
+    close = client.expect_connection_close(504)
+    assert close.reply_text == "CHANNEL_ERROR - second 'channel.open' seen"
+
+
+def test_a_failed_channel_leaves_its_neighbours_alone(raw: ConnectRaw, names: Names) -> None:
+    """T021: a soft error is the end of one channel only."""
+    client = raw(channels=2)
+    client.send(1, "queue.declare", queue=names("missing"), passive=True)
+    client.expect_channel_close(1, 404)
+    client.call(2, "queue.declare", queue=names("queue"))
+
+
+def test_a_closing_channel_ignores_what_was_already_sent(raw: ConnectRaw, names: Names) -> None:
+    """T021: pipelined methods after the failing one are dropped, not executed or answered."""
+    client, queue = raw(channels=2), names("queue")
+    client.send(1, "queue.declare", queue=names("missing"), passive=True)
+    client.send(1, "queue.declare", queue=queue)
+    client.expect_channel_close(1, 404)
+    client.send(2, "queue.declare", queue=queue, passive=True)
+    client.expect_channel_close(2, 404)
+
+
+def test_channel_flow_cannot_be_switched_off(raw: ConnectRaw) -> None:
+    """T080: flow active=true is answered, active=false is not implemented."""
+    client = raw()
+    assert client.call(1, "channel.flow", active=True).active is True
+    client.send(1, "channel.flow", active=False)
+    assert client.expect_connection_close(540).reply_text == "NOT_IMPLEMENTED - active=false"

@@ -1,0 +1,123 @@
+"""A broker of the tests' own: started on free ports, ready when `start` returns, ended by its pid.
+
+`WARREN_TEST_COMMAND` names another program that takes the arguments of `warren server`, which is
+how the tests that restart or configure the broker are checked against a reference broker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Final, NamedTuple
+
+READY_WITHIN_S: Final = 60.0
+STOPPED_WITHIN_S: Final = 20.0
+_POLL_S: Final = 0.05
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+def free_ports(count: int) -> list[int]:
+    """Held together until all are known, so that none comes twice."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def broker_command() -> str:
+    beside_python = Path(sys.executable).with_name("warren")
+    return os.environ.get("WARREN_TEST_COMMAND", str(beside_python))
+
+
+class BrokerProcess:
+    """`warren server` with its data under `directory`; can be stopped, killed and started again."""
+
+    def __init__(self, directory: Path, config: str = "") -> None:
+        port, self.http_port = free_ports(2)
+        self.address = Address("127.0.0.1", port)
+        self.log_path = directory / "broker.log"
+        self._data_dir = directory / "data"
+        self._config_path = directory / "broker.conf" if config else None
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._config_path:
+            self._config_path.write_text(config)
+
+    def start(self) -> None:
+        command = [
+            broker_command(), "server",
+            "--port", str(self.address.port),
+            "--http-port", str(self.http_port),
+            "--data-dir", str(self._data_dir),
+        ]  # fmt: skip
+        if self._config_path:
+            command += ["--config", str(self._config_path)]
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        assert self._process is not None
+        url = f"http://127.0.0.1:{self.http_port}/api/health/checks/ready"
+        deadline = time.monotonic() + READY_WITHIN_S
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, f"the broker ended at once:\n{self.log()}"
+            try:
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    if answer.status == 200:
+                        return
+            except (OSError, urllib.error.URLError):
+                time.sleep(_POLL_S)
+        self.kill()
+        raise AssertionError(f"the broker did not get ready:\n{self.log()}")
+
+    def stop(self) -> None:
+        """Ask for a clean stop and wait for it."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOPPED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the broker ignored SIGTERM:\n{self.log()}") from None
+        self._process = None
+
+    def kill(self) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
+
+    def resident_bytes(self) -> int:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the process has no resident size: is it gone?")
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
