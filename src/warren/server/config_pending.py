@@ -1,0 +1,122 @@
+"""Keys of rabbitmq.conf that are understood and checked but change nothing yet.
+
+They belong to parts of the broker that are still to come (alarms, TLS, clustering, files of logs)
+or to RabbitMQ's inner life. A configuration that names them is right, so it must load; that
+they have no effect must be said, so a log line does.
+
+`$x` stands for any name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.server.config_values import (
+    PORT_MAX,
+    Reader,
+    byte_size,
+    endpoint,
+    fraction,
+    one_of,
+    switch,
+    text,
+    whole_number,
+)
+from warren.server.logs import LEVELS
+
+_COUNT: Final = whole_number(0, 2**31 - 1)
+_LEVEL: Final = one_of(*LEVELS)
+
+PENDING: Final[dict[str, Reader[object]]] = {
+    # Memory and disk alarms.
+    "vm_memory_high_watermark.relative": fraction(0.0, 1.0),
+    "vm_memory_high_watermark.absolute": byte_size,
+    "vm_memory_high_watermark_paging_ratio": fraction(0.0, 1.0),
+    "vm_memory_calculation_strategy": one_of("rss", "allocated", "legacy", "erlang"),
+    "total_memory_available_override_value": byte_size,
+    "memory_monitor_interval": _COUNT,
+    "disk_free_limit.relative": fraction(0.0, 1000.0),
+    "disk_free_limit.absolute": byte_size,
+    "disk_monitor_interval": _COUNT,
+    # Message storage.
+    "queue_index_embed_msgs_below": byte_size,
+    "queue_index_max_journal_entries": _COUNT,
+    "msg_store_file_size_limit": byte_size,
+    "lazy_queue_explicit_gc_run_operation_threshold": _COUNT,
+    "classic_queue.default_version": whole_number(1, 2),
+    # Cluster and mirrors.
+    "cluster_partition_handling": one_of(
+        "ignore", "pause_minority", "pause_if_all_down", "autoheal"
+    ),
+    "cluster_partition_handling.pause_if_all_down.recover": one_of("ignore", "autoheal"),
+    "cluster_partition_handling.pause_if_all_down.nodes.$node": text,
+    "cluster_keepalive_interval": _COUNT,
+    "cluster_formation.$setting": text,
+    "mirroring_sync_batch_size": whole_number(1, 2**31 - 1),
+    "mirroring_sync_max_throughput": byte_size,
+    "mirroring_flow_control": switch,
+    "queue_master_locator": one_of("min-masters", "client-local", "random"),
+    "queue_leader_locator": one_of("balanced", "client-local", "random", "least-leaders"),
+    "net_ticktime": _COUNT,
+    # TLS.
+    "listeners.ssl": one_of("none"),
+    "listeners.ssl.$name": endpoint,
+    "ssl_options": one_of("none"),
+    "ssl_options.$option": text,
+    "ssl_handshake_timeout": _COUNT,
+    "ssl_cert_login_from": one_of("distinguished_name", "common_name", "subject_alternative_name"),
+    # Listening and sockets beyond what the listener sets by itself.
+    "num_acceptors.$kind": _COUNT,
+    "tcp_listen_options.$option": text,
+    "reverse_dns_lookups": switch,
+    "proxy_protocol": switch,
+    # Management and metrics.
+    "management.$setting": text,
+    "prometheus.tcp.port": whole_number(1, PORT_MAX),
+    "prometheus.tcp.ip": text,
+    "prometheus.$setting": text,
+    "collect_statistics": one_of("none", "coarse", "fine"),
+    "collect_statistics_interval": _COUNT,
+    "load_definitions": text,
+    "definitions.$setting": text,
+    # Logs elsewhere than on stderr.
+    "log.dir": text,
+    "log.default.level": _LEVEL,
+    "log.mirroring.level": _LEVEL,
+    "log.federation.level": _LEVEL,
+    "log.upgrade.level": _LEVEL,
+    "log.ra.level": _LEVEL,
+    "log.console": switch,
+    "log.file": text,
+    "log.file.level": _LEVEL,
+    "log.file.$setting": text,
+    "log.syslog": switch,
+    "log.syslog.$setting": text,
+    "log.exchange": switch,
+    "log.exchange.$setting": text,
+    # RabbitMQ's inner life.
+    "auth_backends.$order": text,
+    "password_hashing_module": text,
+    "background_gc_enabled": switch,
+    "background_gc_target_interval": _COUNT,
+    "mnesia_table_loading_retry_timeout": _COUNT,
+    "mnesia_table_loading_retry_limit": _COUNT,
+    "channel_operation_timeout": _COUNT,
+    "credential_validator.$setting": text,
+    "raft.$setting": text,
+    "distribution_buffer_size": _COUNT,
+    "product.$setting": text,
+}
+
+
+def pending_reader(key: str) -> Reader[object] | None:
+    """An exact key before a pattern, and the longest pattern before the others."""
+    if key in PENDING:
+        return PENDING[key]
+    parts = key.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        prefix = ".".join(parts[:length]) + ".$"
+        for pattern, reader in PENDING.items():
+            if pattern.startswith(prefix):
+                return reader
+    return None

@@ -1,0 +1,95 @@
+"""Logs a person can read and a program can split: one line per event, facts as key=value.
+
+    2026-08-15 20:13:44.123 [info] connection opened peer=127.0.0.1:53412 user=guest vhost=/
+
+Values with spaces or anything unprintable are quoted, so that no client can forge a line. Loggers
+are named by category; `log.<category>.level` in the configuration sets what each lets through.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Final, TextIO
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "none": logging.CRITICAL + 1,
+}
+_ROOT: Final = "warren"
+# Libraries whose complaints belong into the same stream.
+_LIBRARIES: Final = ("asyncio", "uvicorn.error")
+_FIELD_CHARS_MAX: Final = 1000
+
+
+class EventLog:
+    """What a module logs with: the event as plain words, its facts as keyword arguments."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, category: str) -> None:
+        self._logger = logging.getLogger(f"{_ROOT}.{category}")
+
+    def debug(self, event: str, **facts: object) -> None:
+        self._log(logging.DEBUG, event, facts)
+
+    def info(self, event: str, **facts: object) -> None:
+        self._log(logging.INFO, event, facts)
+
+    def warning(self, event: str, **facts: object) -> None:
+        self._log(logging.WARNING, event, facts)
+
+    def error(self, event: str, **facts: object) -> None:
+        self._log(logging.ERROR, event, facts)
+
+    def exception(self, event: str, error: BaseException, **facts: object) -> None:
+        """An error of ours: with the traceback, which is the only thing on lines of its own."""
+        if self._logger.isEnabledFor(logging.ERROR):
+            self._logger.error(event, exc_info=error, extra={"facts": facts})
+
+    def _log(self, level: int, event: str, facts: Mapping[str, object]) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, event, extra={"facts": facts})
+
+
+class LineFormatter(logging.Formatter):
+    default_time_format = "%Y-%m-%d %H:%M:%S"
+    default_msec_format = "%s.%03d"
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts: Mapping[str, object] = getattr(record, "facts", {})
+        words = [self.formatTime(record), f"[{record.levelname.lower()}]", record.getMessage()]
+        words += (f"{key}={render_fact(value)}" for key, value in facts.items())
+        line = " ".join(words)
+        if record.exc_info:
+            line = f"{line}\n{self.formatException(record.exc_info)}"
+        return line
+
+
+def render_fact(value: object) -> str:
+    text = str(value)
+    if len(text) > _FIELD_CHARS_MAX:
+        text = text[:_FIELD_CHARS_MAX] + "..."
+    is_plain = text.isprintable() and text != "" and not any(char in text for char in ' "=')
+    return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def configure_logs(
+    level: str = "info", categories: Mapping[str, str] | None = None, stream: TextIO | None = None
+) -> None:
+    """Send all logs to `stream` (stderr), with a level for all and others for some categories."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(LineFormatter())
+    for name in (_ROOT, *_LIBRARIES):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(LEVELS[level] if name == _ROOT else logging.WARNING)
+    for category, category_level in (categories or {}).items():
+        logging.getLogger(f"{_ROOT}.{category}").setLevel(LEVELS[category_level])

@@ -1,0 +1,63 @@
+"""Binding addresses, with errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final
+
+from warren.server.config_values import Endpoint
+
+_REMEDIES: Final = {
+    errno.EADDRINUSE: "stop the program that uses it, or choose another with {option}",
+    errno.EACCES: "ports below 1024 need privileges; choose another with {option}",
+    errno.EADDRNOTAVAIL: "this machine has no such address; choose another with {option}",
+}
+
+
+class CannotListenError(Exception):
+    """An address cannot be had; the text is for the operator."""
+
+
+def bind(endpoint: Endpoint, purpose: str, option: str) -> socket.socket:
+    """A bound socket that does not listen yet: what is taken is known before anything starts."""
+    try:
+        return _bind(endpoint)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        remedy = _REMEDIES.get(error.errno or 0, "choose another with {option}")
+        if isinstance(error, socket.gaierror):
+            remedy = _REMEDIES[errno.EADDRNOTAVAIL]
+        raise CannotListenError(
+            f"cannot listen for {purpose} on {endpoint}: {reason}; {remedy.format(option=option)}"
+        ) from error
+
+
+def _bind(endpoint: Endpoint) -> socket.socket:
+    if endpoint.host is None:
+        is_dual = socket.has_dualstack_ipv6()
+        family, address = (socket.AF_INET6, "::") if is_dual else (socket.AF_INET, "0.0.0.0")
+    else:
+        info = socket.getaddrinfo(endpoint.host, None, type=socket.SOCK_STREAM)[0]
+        is_dual, family, address = False, info[0], str(info[4][0])
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
+        bound.setblocking(False)
+        bound.bind((address, endpoint.port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def address_of(bound: socket.socket) -> Endpoint:
+    host, port = bound.getsockname()[:2]
+    return Endpoint(None if host in {"::", "0.0.0.0"} else host, port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a peer's address is this machine's own, also written as IPv6."""
+    return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
