@@ -114,7 +114,9 @@ def consume(channel: BlockingChannel, queue: str, **options: Any) -> Inbox:
 
 def settle(channel: BlockingChannel, seconds: float = 0.15) -> None:
     """Give the broker time to send what it should not send."""
-    channel.connection.process_data_events(time_limit=seconds)
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        channel.connection.process_data_events(time_limit=left)
 
 
 def ready_count(channel: BlockingChannel, queue: str) -> int:

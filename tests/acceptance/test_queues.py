@@ -18,6 +18,7 @@ from acceptance.actions import (
     is_there,
     publish,
     ready_count,
+    settle,
     take,
 )
 from acceptance.raw_methods import Typed
@@ -208,22 +209,22 @@ def test_an_idle_queue_expires(connect: Connect, names: Names) -> None:
 
 
 def test_a_queue_in_use_does_not_expire(channel: BlockingChannel, names: Names) -> None:
-    """T049: a get every 100 ms keeps a queue with x-expires 300, then it goes."""
+    """T049: a get every 100 ms keeps a queue with x-expires 500, then it goes."""
     queue = names("expiring")
-    channel.queue_declare(queue, arguments={"x-expires": 300})
-    for _ in range(6):
+    channel.queue_declare(queue, arguments={"x-expires": 500})
+    for _ in range(8):
         time.sleep(0.1)
         assert get(channel, queue) is None
-    time.sleep(0.6)
+    time.sleep(0.9)
     assert not is_there(channel.connection, queue)
 
 
 def test_a_consumer_keeps_a_queue_from_expiring(channel: BlockingChannel, names: Names) -> None:
     """T049: with a consumer the lease does not run."""
     queue = names("expiring")
-    channel.queue_declare(queue, arguments={"x-expires": 150})
+    channel.queue_declare(queue, arguments={"x-expires": 400})
     tag = consume(channel, queue).tag
-    channel.connection.process_data_events(time_limit=0.5)
+    settle(channel, 0.8)
     channel.basic_cancel(tag)
     assert is_there(channel.connection, queue)
 
