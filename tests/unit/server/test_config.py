@@ -1,0 +1,205 @@
+"""Reading rabbitmq.conf: what it means, and what a person is told when it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warren.server.config import Config, settings
+from warren.server.config_file import ConfigError, parse_config, read_config_file
+from warren.server.config_pending import PENDING
+from warren.server.config_values import Endpoint, byte_size
+
+
+def config_of(content: str) -> Config:
+    return Config(**parse_config(content, "test.conf").values)  # type: ignore[arg-type]
+
+
+def problems_of(content: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(content, "test.conf")
+    return str(caught.value).splitlines()
+
+
+def test_without_a_file_the_defaults_are_rabbitmqs() -> None:
+    config = Config()
+    assert (config.channel_max, config.frame_max, config.heartbeat_s) == (2047, 131072, 60)
+    assert config.tcp_listeners == (Endpoint("127.0.0.1", 5672),)
+    assert config.loopback_users == ("guest",)
+    assert config.handshake_timeout_ms == 10_000
+    assert config.consumer_timeout_ms == 1_800_000
+    assert config.max_message_size == 134_217_728
+
+
+def test_keys_values_and_comments_are_read() -> None:
+    config = config_of(
+        """
+        # a comment
+        ## another = one
+        heartbeat = 30
+        channel_max=100   # after a value
+          frame_max   =   8192
+
+        default_user = root
+        """
+    )
+    assert (config.heartbeat_s, config.channel_max, config.frame_max) == (30, 100, 8192)
+    assert config.default_user == "root"
+
+
+def test_the_last_of_several_values_counts() -> None:
+    assert config_of("heartbeat = 5\nheartbeat = 7\n").heartbeat_s == 7
+
+
+def test_listeners_have_names_and_ports_or_addresses() -> None:
+    config = config_of(
+        "listeners.tcp.default = 5672\n"
+        "listeners.tcp.local = 127.0.0.1:5673\n"
+        "listeners.tcp.six = [::1]:5674\n"
+    )
+    assert config.tcp_listeners == (
+        Endpoint(None, 5672),
+        Endpoint("127.0.0.1", 5673),
+        Endpoint("::1", 5674),
+    )
+
+
+def test_listeners_can_be_none() -> None:
+    assert config_of("listeners.tcp = none").tcp_listeners == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "users"),
+    [
+        ("loopback_users = none", ()),
+        ("loopback_users.guest = false", ()),
+        ("loopback_users.guest = true\nloopback_users.root = true", ("guest", "root")),
+    ],
+)
+def test_loopback_users_are_switched_by_name(content: str, users: tuple[str, ...]) -> None:
+    assert config_of(content).loopback_users == users
+
+
+def test_an_unknown_key_is_an_error_with_file_line_and_key() -> None:
+    assert problems_of("heartbeat = 5\nhartbeat = 6\n") == [
+        "test.conf:2: hartbeat: unknown key; did you mean heartbeat?"
+    ]
+
+
+def test_an_unknown_key_like_nothing_else_gets_no_suggestion() -> None:
+    assert problems_of("zzzzqqqq = 6") == ["test.conf:1: zzzzqqqq: unknown key"]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("heartbeat = soon", "expected a whole number from 0 to 65535, got 'soon'"),
+        ("heartbeat = -1", "expected a whole number from 0 to 65535, got '-1'"),
+        ("heartbeat =", "expected a whole number from 0 to 65535, got ''"),
+        ("frame_max = 100", "expected a whole number from 4096 to 16777216, got '100'"),
+        ("loopback_users.guest = maybe", "expected true or false, got 'maybe'"),
+        ("loopback_users = guest", "expected none, or members such as loopback_users.1 = ..."),
+        ("listeners.tcp.a = here", "expected PORT or ADDRESS:PORT, got 'here'"),
+        ("listeners.tcp.a = :5672", "expected PORT or ADDRESS:PORT, got ':5672'"),
+        ("listeners.tcp.a = 70000", "expected PORT or ADDRESS:PORT, got '70000'"),
+        (
+            "listeners.tcp.a = ::1:5672",
+            "write an IPv6 address in brackets, as in [::1]:5672; got '::1:5672'",
+        ),
+        ("auth_mechanisms.1 = EXTERNAL", "expected one of PLAIN, AMQPLAIN, got 'EXTERNAL'"),
+        (
+            "log.console.level = loud",
+            "expected one of debug, info, warning, error, critical, none, got 'loud'",
+        ),
+        ("default_user =", "expected a text, got nothing"),
+        ("vm_memory_high_watermark.relative = 2", "expected a number from 0.0 to 1.0, got '2'"),
+        (
+            "disk_free_limit.absolute = 2 parsecs",
+            "expected bytes as in 4096, 512MiB or 2GB, got '2 parsecs'",
+        ),
+        (
+            "cluster_partition_handling = hope",
+            "expected one of ignore, pause_minority, pause_if_all_down, autoheal, got 'hope'",
+        ),
+    ],
+)
+def test_a_bad_value_is_an_error_that_says_what_is_wanted(line: str, complaint: str) -> None:
+    key = line.partition(" ")[0]
+    assert problems_of(f"\n{line}\n") == [f"test.conf:2: {key}: {complaint}"]
+
+
+def test_a_line_that_is_no_setting_is_an_error() -> None:
+    assert problems_of("[{rabbit, []}].") == [
+        "test.conf:1: expected key = value, got '[{rabbit, []}].'"
+    ]
+
+
+def test_all_problems_are_told_at_once() -> None:
+    assert len(problems_of("a = 1\nheartbeat = x\nnonsense\n")) == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vm_memory_high_watermark.relative = 0.4",
+        "vm_memory_high_watermark.absolute = 2GB",
+        "disk_free_limit.absolute = 50MB",
+        "disk_free_limit.relative = 1.5",
+        "queue_index_embed_msgs_below = 4096",
+        "cluster_partition_handling = pause_minority",
+        "cluster_partition_handling.pause_if_all_down.nodes.1 = rabbit@a",
+        "listeners.ssl.default = 5671",
+        "ssl_options.cacertfile = ca.pem",
+        "ssl_options.versions.1 = tlsv1.2",
+        "tcp_listen_options.nodelay = true",
+        "management.ssl.port = 15671",
+        "log.file.level = info",
+    ],
+)
+def test_keys_of_parts_to_come_are_checked_and_named_as_without_effect(line: str) -> None:
+    read = parse_config(line, "test.conf")
+    assert read.pending == [line.partition(" ")[0]]
+    assert read.values == {}
+
+
+def test_no_key_is_both_acted_on_and_pending() -> None:
+    assert set(settings()) & set(PENDING) == set()
+
+
+def test_every_setting_has_a_meaning_to_print_and_a_default_it_would_accept() -> None:
+    for setting in settings().values():
+        assert setting.meaning
+        default = getattr(Config(), setting.attribute)
+        if setting.combine is None:
+            assert default == "" or setting.read(str(default)) == default
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("1k", 1024), ("1KiB", 1024), ("2GB", 2_000_000_000), ("3MiB", 3 * 1024**2)],
+)
+def test_byte_sizes_have_rabbitmqs_units(text: str, size: int) -> None:
+    assert byte_size(text) == size
+
+
+def test_secrets_do_not_show_when_a_config_is_printed() -> None:
+    shown = repr(Config(cluster_secret="hush-1", default_pass="hush-2"))
+    assert "hush" not in shown
+
+
+def test_a_log_category_may_be_quieter_than_the_rest_but_not_louder() -> None:
+    config = config_of("log.console.level = warning\nlog.connection.level = error\n")
+    assert config.log_levels == {"connection": "error", "channel": "warning", "queue": "warning"}
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.conf: cannot be read: No such file"):
+        read_config_file(tmp_path / "none.conf")
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "picture.conf"
+    path.write_bytes(b"\xff\xd8\xff")
+    with pytest.raises(ConfigError, match="not UTF-8 text"):
+        read_config_file(path)

@@ -1,0 +1,187 @@
+"""Listening with real sockets on the loopback: refusals, limits, and errors worth reading."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import resource
+import socket
+
+import pytest
+
+from warren.server.clock import LoopClock
+from warren.server.config_values import Endpoint
+from warren.server.listener import (
+    AmqpListener,
+    ConnectionRegistry,
+    connection_limit,
+    format_peer,
+    raise_descriptor_limit,
+)
+from warren.server.logs import configure_logs
+from warren.server.sockets import CannotListenError, bind, is_loopback
+
+LOCAL = Endpoint("127.0.0.1", 0)
+
+
+class Greeter(asyncio.Protocol):
+    """Stands in for an AMQP connection: registers itself, says hello, stays."""
+
+    def __init__(self, registry: ConnectionRegistry) -> None:
+        self._registry = registry
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._registry.add(self)
+        transport.write(b"hello")
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._registry.remove(self)
+
+    def shut_down(self, reason: str) -> None:
+        assert self._transport is not None
+        self._transport.write(reason.encode())
+        self._transport.close()
+
+    def abort(self) -> None:
+        assert self._transport is not None
+        self._transport.abort()
+
+
+def listener_of(registry: ConnectionRegistry) -> AmqpListener:
+    return AmqpListener(lambda: Greeter(registry), registry, LoopClock(), backlog=16)
+
+
+async def first_bytes(endpoint: Endpoint) -> tuple[bytes, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+    return await reader.read(100), writer
+
+
+async def test_clients_are_served_once_open_and_refused_before() -> None:
+    registry = ConnectionRegistry(10)
+    listener = listener_of(registry)
+    listener.bind((LOCAL,))
+    (endpoint,) = listener.endpoints
+    assert endpoint.port > 0
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(endpoint.host, endpoint.port)
+    await listener.open()
+    data, writer = await first_bytes(endpoint)
+    assert data == b"hello"
+    assert len(registry) == 1
+    writer.close()
+    await asyncio.wait_for(registry.wait_empty(), 5)
+    listener.close()
+
+
+async def test_a_closed_listener_keeps_its_connections_and_takes_no_more() -> None:
+    registry = ConnectionRegistry(10)
+    listener = listener_of(registry)
+    listener.bind((LOCAL,))
+    (endpoint,) = listener.endpoints
+    await listener.open()
+    _, writer = await first_bytes(endpoint)
+    listener.close()
+    assert not listener.is_open
+    assert len(registry) == 1
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(endpoint.host, endpoint.port)
+    writer.close()
+
+
+async def test_beyond_the_limit_clients_are_closed_at_once_with_one_log_line() -> None:
+    stream = io.StringIO()
+    configure_logs("info", stream=stream)
+    registry = ConnectionRegistry(1)
+    listener = listener_of(registry)
+    listener.bind((LOCAL,))
+    (endpoint,) = listener.endpoints
+    await listener.open()
+    _, first = await first_bytes(endpoint)
+    for _ in range(3):
+        data, writer = await first_bytes(endpoint)
+        assert data == b"", "refused: closed without a word"
+        writer.close()
+    first.close()
+    await asyncio.wait_for(registry.wait_empty(), 5)
+    data, writer = await first_bytes(endpoint)
+    assert data == b"hello", "there is room again"
+    writer.close()
+    listener.close()
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 1
+    assert "[warning] connection refused peer=127.0.0.1:" in lines[0]
+    assert "limit=1" in lines[0]
+
+
+def test_a_port_in_use_is_named_with_what_to_do() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(CannotListenError) as caught:
+            bind(Endpoint("127.0.0.1", port), "AMQP", "--port")
+    assert str(caught.value) == (
+        f"cannot listen for AMQP on 127.0.0.1:{port}: address already in use; "
+        "stop the program that uses it, or choose another with --port"
+    )
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_that_is_not_ours_is_named(host: str) -> None:
+    with pytest.raises(CannotListenError, match=f"on {host}:5672: .*this machine has no such"):
+        bind(Endpoint(host, 5672), "AMQP", "--bind")
+
+
+async def test_no_host_means_every_address_of_both_families() -> None:
+    with bind(Endpoint(None, 0), "AMQP", "--port") as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port)).close()
+        if bound.family == socket.AF_INET6:
+            socket.create_connection(("::1", port)).close()
+
+
+def test_the_soft_limit_of_descriptors_is_raised_to_the_hard_one() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = before
+    lowered = min(256, hard if hard > 0 else 256)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowered, hard))
+    try:
+        taken = raise_descriptor_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == taken
+        assert taken >= soft or taken == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "configured", "limit"),
+    [(1024, 0, 896), (1024, 10, 10), (1024, 5000, 896), (64, 0, 1)],
+)
+def test_clients_leave_descriptors_for_files(descriptors: int, configured: int, limit: int) -> None:
+    assert connection_limit(descriptors, configured) == limit
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("1127.0.0.1", False),
+    ],
+)
+def test_loopback_addresses_are_known_in_every_spelling(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_peers_are_written_as_addresses() -> None:
+    assert format_peer(("127.0.0.1", 5)) == "127.0.0.1:5"
+    assert format_peer(("::1", 5, 0, 0)) == "[::1]:5"
+    assert format_peer(None) == "unknown"
