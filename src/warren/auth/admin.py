@@ -1,0 +1,307 @@
+"""Changing who may do what: every change is a transaction, and is in force when it returns.
+
+Nothing here writes to memory: `AccessControl` hears of a change from the store's watch, before the
+method that made it returns. Transactions check what they were decided upon (the user is there, the
+vhost is the same), and a failed check means that somebody else was quicker: look again.
+
+What belongs to a user or a vhost goes with it in the same transaction. A vhost may own more than
+one transaction holds, and other nodes may add to it while it goes; so what is left is swept once
+the vhost is gone, and once more before another one of that name is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from warren.auth.access import AccessControl
+from warren.auth.codec import (
+    decode_user,
+    encode_limits,
+    encode_permission,
+    encode_topic_permission,
+    encode_user,
+    encode_vhost,
+)
+from warren.auth.directory import ACCESS_KINDS
+from warren.auth.passwords import ALGORITHMS, SHA256, hash_password
+from warren.auth.patterns import Pattern
+from warren.auth.permissions import CompiledPermission, Permission, TopicPermission
+from warren.auth.users import ADMINISTRATOR, USER_LIMITS, VHOST_LIMITS, User, Vhost
+from warren.metadata import keys
+from warren.metadata.keys import KeyKind
+from warren.metadata.store import (
+    TRANSACTION_OPERATIONS_MAX,
+    Change,
+    Check,
+    Delete,
+    MetadataStore,
+    MetadataUnavailable,
+    Operation,
+    Put,
+    Record,
+)
+
+# How often somebody else may be quicker before we give up.
+ATTEMPTS_MAX: Final = 32
+
+DEFAULT_USER: Final = "guest"
+DEFAULT_PASSWORD: Final = "guest"
+DEFAULT_VHOST: Final = "/"
+
+# What a vhost owns, in the order in which it goes: nothing loses what it stands on.
+_OWNED_BY_VHOST: Final = (
+    KeyKind.BINDING,
+    KeyKind.QUEUE,
+    KeyKind.EXCHANGE,
+    KeyKind.TOPIC_PERMISSION,
+    KeyKind.PERMISSION,
+)
+
+
+class AdminError(Exception):
+    """The request cannot be met; the text is for whoever made it."""
+
+
+class NoSuchUser(AdminError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'User "{name}" does not exist')
+
+
+class NoSuchVhost(AdminError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Virtual host '{name}' does not exist")
+
+
+class UserExists(AdminError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'User "{name}" already exists')
+
+
+class InvalidCredentials(AdminError):
+    """A stored password of a form that nobody could log in with."""
+
+
+class InvalidLimits(AdminError):
+    pass
+
+
+class AccessAdmin:
+    def __init__(self, store: MetadataStore, access: AccessControl) -> None:
+        self._store = store
+        self._access = access
+
+    async def open(self) -> None:
+        """Let `access` follow the store; on the very first start, make the default user and vhost."""
+        self._store.watch(self._access.apply)
+        for kind in ACCESS_KINDS:
+            records = await self._store.range(keys.prefix(kind))
+            self._access.apply([Change(record.key, record) for record in records])
+        await self._seed()
+
+    # Users.
+
+    async def add_user(self, name: str, password: str, tags: Iterable[str] = ()) -> None:
+        user = User(name, hash_password(password), SHA256, frozenset(tags))
+        put = Put(keys.user_key(name), encode_user(user))
+        if not await self._store.transact([Check(put.key, 0)], [put]):
+            raise UserExists(name)
+
+    async def put_user(self, user: User) -> None:
+        """Make or replace a user with a stored password, as definitions and the HTTP API do."""
+        if user.hashing_algorithm not in ALGORITHMS:
+            raise InvalidCredentials(f"unknown hashing algorithm '{user.hashing_algorithm}'")
+        changes: list[Operation] = [Put(keys.user_key(user.name), encode_user(user))]
+        if user.limits:
+            _require_limits(user.limits, USER_LIMITS, "user-limits")
+            changes.append(Put(keys.user_limit_key(user.name), encode_limits(user.limits)))
+        await self._store.transact([], changes)
+
+    async def set_password(self, name: str, password: str) -> None:
+        stored = hash_password(password)
+        await self._replace_user(
+            name, lambda user: replace(user, password_hash=stored, hashing_algorithm=SHA256)
+        )
+
+    async def clear_password(self, name: str) -> None:
+        """Nobody can log in as this user by password any more."""
+        await self._replace_user(name, lambda user: replace(user, password_hash=""))
+
+    async def set_tags(self, name: str, tags: Iterable[str]) -> None:
+        wanted = frozenset(tags)
+        await self._replace_user(name, lambda user: replace(user, tags=wanted))
+
+    async def delete_user(self, name: str) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            record = await self._require_user(name)
+            owned: list[Operation] = [Delete(key) for key in self._keys_of_user(name)]
+            owned += [Delete(keys.user_limit_key(name)), Delete(record.key)]
+            if await self._store.transact([Check(record.key, record.version)], owned):
+                return
+        raise _contended(f"user {name}")
+
+    async def set_user_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        _require_limits(limits, USER_LIMITS, "user-limits")
+        change = _put_or_delete(keys.user_limit_key(name), limits)
+        await self._change_owned(users=[name], vhosts=[], changes=[change])
+
+    # Virtual hosts.
+
+    async def add_vhost(self, name: str, description: str = "", tags: Iterable[str] = ()) -> None:
+        """Making one that is there changes nothing, as in RabbitMQ."""
+        put = Put(keys.vhost_key(name), encode_vhost(Vhost(name, description, frozenset(tags))))
+        if await self._store.get(put.key) is None:
+            await self._sweep_vhost(name)
+            await self._store.transact([Check(put.key, 0)], [put])
+
+    async def delete_vhost(self, name: str) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            record = await self._require_vhost(name)
+            deletes = await self._owned_by_vhost(name)
+            own: list[Operation] = [Delete(keys.vhost_limit_key(name)), Delete(record.key)]
+            room = TRANSACTION_OPERATIONS_MAX - len(own) - 1
+            # From the end: permissions must not outlive the vhost, its bindings may for a moment.
+            changes = [*deletes[-room:], *own]
+            if await self._store.transact([Check(record.key, record.version)], changes):
+                await self._sweep_vhost(name)
+                return
+        raise _contended(f"vhost {name}")
+
+    async def set_vhost_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        _require_limits(limits, VHOST_LIMITS, "limits")
+        change = _put_or_delete(keys.vhost_limit_key(name), limits)
+        await self._change_owned(users=[], vhosts=[name], changes=[change])
+
+    # Permissions.
+
+    async def set_permissions(self, permission: Permission) -> None:
+        """Raises patterns.InvalidPattern."""
+        CompiledPermission(permission)
+        key = keys.permission_key(permission.vhost, permission.user)
+        put = Put(key, encode_permission(permission))
+        await self._change_owned([permission.user], [permission.vhost], [put])
+
+    async def clear_permissions(self, user: str, vhost: str) -> None:
+        delete = Delete(keys.permission_key(vhost, user))
+        await self._change_owned([user], [vhost], [delete])
+
+    async def set_topic_permissions(self, permission: TopicPermission) -> None:
+        """Raises patterns.InvalidPattern; the variables stand for themselves while checking."""
+        for text in (permission.write, permission.read):
+            Pattern(text)
+        user, vhost = permission.user, permission.vhost
+        key = keys.topic_permission_key(vhost, user, permission.exchange)
+        put = Put(key, encode_topic_permission(permission))
+        await self._change_owned([user], [vhost], [put])
+
+    async def clear_topic_permissions(
+        self, user: str, vhost: str, exchange: str | None = None
+    ) -> None:
+        """Of one exchange, or of all."""
+        rows = [
+            row
+            for row in self._access.directory.topic_permissions()
+            if (row.user, row.vhost) == (user, vhost) and exchange in {None, row.exchange}
+        ]
+        gone = [Delete(keys.topic_permission_key(vhost, user, row.exchange)) for row in rows]
+        await self._change_owned([user], [vhost], gone)
+
+    # How it is done.
+
+    async def _seed(self) -> None:
+        """Once in the life of a store: a guest user that was deleted stays deleted."""
+        seeded = Put(keys.seed_key("defaults"), b"{}")
+        guest = User(
+            DEFAULT_USER, hash_password(DEFAULT_PASSWORD), SHA256, frozenset({ADMINISTRATOR})
+        )
+        everything = Permission(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*")
+        vhost = Vhost(DEFAULT_VHOST, "Default virtual host")
+        await self._store.transact(
+            [Check(seeded.key, 0)],
+            [
+                seeded,
+                Put(keys.user_key(DEFAULT_USER), encode_user(guest)),
+                Put(keys.vhost_key(DEFAULT_VHOST), encode_vhost(vhost)),
+                Put(
+                    keys.permission_key(DEFAULT_VHOST, DEFAULT_USER),
+                    encode_permission(everything),
+                ),
+            ],
+        )
+
+    async def _replace_user(self, name: str, change: Callable[[User], User]) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            record = await self._require_user(name)
+            put = Put(record.key, encode_user(change(decode_user(record.value))))
+            if await self._store.transact([Check(record.key, record.version)], [put]):
+                return
+        raise _contended(f"user {name}")
+
+    async def _change_owned(
+        self, users: Sequence[str], vhosts: Sequence[str], changes: Sequence[Operation]
+    ) -> None:
+        """Change what belongs to these, provided that they exist when it happens."""
+        for _ in range(ATTEMPTS_MAX):
+            owners = [await self._require_user(user) for user in users]
+            owners += [await self._require_vhost(vhost) for vhost in vhosts]
+            checks = [Check(owner.key, owner.version) for owner in owners]
+            if await self._store.transact(checks, changes):
+                return
+        raise _contended(", ".join((*users, *vhosts)))
+
+    async def _require_user(self, name: str) -> Record:
+        record = await self._store.get(keys.user_key(name))
+        if record is None:
+            raise NoSuchUser(name)
+        return record
+
+    async def _require_vhost(self, name: str) -> Record:
+        record = await self._store.get(keys.vhost_key(name))
+        if record is None:
+            raise NoSuchVhost(name)
+        return record
+
+    def _keys_of_user(self, name: str) -> list[str]:
+        directory = self._access.directory
+        plain = [
+            keys.permission_key(p.vhost, name) for p in directory.permissions() if p.user == name
+        ]
+        topic = [
+            keys.topic_permission_key(p.vhost, name, p.exchange)
+            for p in directory.topic_permissions()
+            if p.user == name
+        ]
+        return plain + topic
+
+    async def _owned_by_vhost(self, name: str) -> list[Operation]:
+        return [
+            Delete(record.key)
+            for kind in _OWNED_BY_VHOST
+            for record in await self._store.range(keys.prefix(kind, name))
+        ]
+
+    async def _sweep_vhost(self, name: str) -> None:
+        """Remove what is left of a vhost that is gone; stop if another one of that name is made."""
+        is_gone = Check(keys.vhost_key(name), 0)
+        while leftovers := await self._owned_by_vhost(name):
+            part = leftovers[: TRANSACTION_OPERATIONS_MAX - 1]
+            if not await self._store.transact([is_gone], part):
+                return
+
+
+def _put_or_delete(key: str, limits: Mapping[str, int]) -> Operation:
+    return Put(key, encode_limits(limits)) if limits else Delete(key)
+
+
+def _require_limits(limits: Mapping[str, int], known: frozenset[str], what: str) -> None:
+    """Numbers only, and those we know; the texts are RabbitMQ's."""
+    for name, value in limits.items():
+        if name not in known:
+            raise InvalidLimits(f'Unrecognised terms [{{<<"{name}">>,{value}}}] in {what}')
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidLimits(f'{name} should be a number, actually was <<"{value}">>')
+
+
+def _contended(what: str) -> MetadataUnavailable:
+    return MetadataUnavailable(f"{what} is being changed by others all the time; try again")

@@ -1,0 +1,50 @@
+"""Users, and the limits that users and vhosts live under."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from warren.auth.passwords import SHA256
+
+# May publish with a user-id property that is not its own name.
+IMPERSONATOR: Final = "impersonator"
+ADMINISTRATOR: Final = "administrator"
+
+MAX_CONNECTIONS: Final = "max-connections"
+MAX_CHANNELS: Final = "max-channels"
+MAX_QUEUES: Final = "max-queues"
+USER_LIMITS: Final = frozenset({MAX_CONNECTIONS, MAX_CHANNELS})
+VHOST_LIMITS: Final = frozenset({MAX_CONNECTIONS, MAX_QUEUES})
+
+NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """As known at login. An empty `password_hash` means that no password fits."""
+
+    name: str
+    password_hash: str = field(default="", repr=False)
+    hashing_algorithm: str = SHA256
+    tags: frozenset[str] = frozenset()
+    limits: Mapping[str, int] = field(default_factory=lambda: NO_LIMITS)
+
+    @property
+    def may_impersonate(self) -> bool:
+        return IMPERSONATOR in self.tags
+
+
+@dataclass(frozen=True, slots=True)
+class Vhost:
+    name: str
+    description: str = ""
+    tags: frozenset[str] = frozenset()
+
+
+def effective_limit(limits: Mapping[str, int], name: str) -> int | None:
+    """None if there is no limit, which a negative number says too."""
+    value = limits.get(name, -1)
+    return None if value < 0 else value
