@@ -19,22 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final, NamedTuple
 
 from warren.model.fields import EMPTY_TABLE, Field, FieldData, Table, array, long, longstr
+from warren.queues.host import DeathReason
 from warren.wire.properties import Properties
+
+__all__ = ["DeadLettered", "Death", "DeathReason", "dead_letter", "split_cycles"]
 
 _X_DEATH: Final = "x-death"
 _FIRST_DEATH: Final = "x-first-death-"
 _COUNT_MAX: Final = (1 << 63) - 1
-
-
-class DeathReason(Enum):
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-    MAXLEN = "maxlen"
-    DELIVERY_LIMIT = "delivery_limit"
 
 
 @dataclass(frozen=True, slots=True)

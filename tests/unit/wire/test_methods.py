@@ -37,6 +37,7 @@ def refusal(payload: bytes) -> HardError:
     return caught.value
 
 
+@pytest.mark.filterwarnings("ignore:This command is deprecated")
 @pytest.mark.parametrize("method", CATALOGUE, ids=lambda method: method.name)
 def test_every_method_with_its_defaults_comes_back_the_same(method: type[Method]) -> None:
     payload = encode_method(method())
