@@ -45,7 +45,7 @@ cdef class Fault:
     cdef readonly uint16_t channel
     cdef readonly uint8_t frame_type
     cdef readonly bytes payload
-    cdef readonly int64_t detail
+    cdef readonly uint64_t detail
 
 
 cdef class Assembly:
@@ -56,6 +56,12 @@ cdef class Assembly:
     cdef PropertyBlock properties
     cdef bytes body
     cdef Py_ssize_t filled
+    cdef Py_ssize_t size
+
+
+cdef class Landing:
+    cdef bytes body
+    cdef Py_ssize_t start
     cdef Py_ssize_t size
 
 
@@ -76,21 +82,34 @@ cdef class FrameReader:
     cdef Assembly _streaming
     cdef uint16_t _stream_channel
     cdef Py_ssize_t _stream_left
+    cdef Py_ssize_t _stream_start
     cpdef list feed(self, object data)
     cpdef object landing(self)
     cpdef list landed(self, Py_ssize_t count)
     cpdef object forget_channel(self, uint16_t channel)
     cdef Py_ssize_t _scan(self, const uint8_t* base, Py_ssize_t length, list events) except -1
+    cdef bint _begin_stream(self, const uint8_t* frame, uint32_t size) except -1
     cdef Py_ssize_t _stream(self, const uint8_t* base, Py_ssize_t length, list events) except -1
-    cdef Py_ssize_t _complete_partial(self, const uint8_t* base, Py_ssize_t length, list events) except -1
+    cdef Py_ssize_t _complete_partial(
+        self, const uint8_t* base, Py_ssize_t length, list events
+    ) except -1
     cdef int _frame(self, const uint8_t* frame, uint32_t size, list events) except -1
-    cdef int _method(self, uint16_t channel, const uint8_t* payload, uint32_t size, list events) except -1
+    cdef int _method(
+        self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
+    ) except -1
     cdef int _publish(self, Assembly assembly, const uint8_t* payload, uint32_t size) except -1
-    cdef int _header(self, uint16_t channel, const uint8_t* payload, uint32_t size, list events) except -1
-    cdef int _body(self, uint16_t channel, const uint8_t* payload, uint32_t size, list events) except -1
+    cdef int _header(
+        self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
+    ) except -1
+    cdef PropertyBlock _properties(self, const uint8_t* block, Py_ssize_t size)
+    cdef int _body(
+        self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
+    ) except -1
     cdef int _finish(self, Assembly assembly, uint16_t channel, list events) except -1
     cdef Assembly _assembly(self, uint16_t channel)
-    cdef int _fault(self, int kind, const uint8_t* frame, uint32_t size, int64_t detail, list events) except -1
+    cdef int _fault(
+        self, int kind, const uint8_t* frame, uint32_t size, uint64_t detail, list events
+    ) except -1
 
 
 cdef class OutputBuffer:
@@ -115,6 +134,9 @@ cdef class OutputBuffer:
     cpdef object heartbeat(self)
     cpdef object ack(self, uint16_t channel, uint64_t delivery_tag, bint multiple)
     cpdef object nack(self, uint16_t channel, uint64_t delivery_tag, bint multiple)
-    cpdef object deliver(self, uint16_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered, Message message)
+    cpdef object deliver(
+        self, uint16_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered,
+        Message message
+    )
     cpdef object content(self, uint16_t channel, bytes method, Message message)
     cpdef list take(self)

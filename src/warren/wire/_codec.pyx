@@ -12,10 +12,11 @@ only for speed:
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -43,7 +44,6 @@ cdef enum:
     CLASS_BASIC = 60
     PUBLISH_BYTES_MIN = 9
     ACK_BYTES = 13
-    CONTENT_HEADER_BYTES_MIN = 14
     CONTENT_HEADER_FIXED_BYTES = 12
 
     # What a channel must send next (twin: AssemblyState).
@@ -53,11 +53,11 @@ cdef enum:
     OVERRUN = 3
     DISCARD = 4
 
-    # Twin: faults.FaultKind.
+    # Twin: fault_kinds.FaultKind.
     FAULT_FRAME_END = 1
     FAULT_FRAME_TOO_LARGE = 2
     FAULT_UNKNOWN_FRAME = 3
-    FAULT_STRAY_HEARTBEAT = 4
+    FAULT_STRAY_FRAME = 4
     FAULT_EXPECTED_METHOD = 5
     FAULT_EXPECTED_HEADER = 6
     FAULT_WRONG_CLASS = 7
@@ -77,10 +77,10 @@ cdef enum:
     MESSAGE_ID = 0x0080
     TIMESTAMP = 0x0040
     USER_ID = 0x0010
-    UNUSED_FLAGS = 0x0003
+    CLUSTER_ID = 0x0004
 
     TABLE_DEPTH_MAX = 64
-    EXPIRATION_DIGITS_MAX = 10
+    EXPIRATION_DIGITS_MAX = 12
     DIGIT_ZERO = 48
 
     CHUNK_BYTES_MIN = 512
@@ -94,7 +94,7 @@ cdef enum:
     EXPIRATION_NONE = -1
     EXPIRATION_ODD = -2
 
-cdef int64_t EXPIRATION_MS_MAX = 4294967295
+cdef int64_t EXPIRATION_MS_MAX = 315360000000
 
 
 cdef inline uint16_t read16(const uint8_t* p) noexcept nogil:
@@ -121,7 +121,9 @@ cdef inline uint8_t* put64(uint8_t* p, uint64_t value) noexcept nogil:
     return put32(put32(p, <uint32_t>(value >> 32)), <uint32_t>value)
 
 
-cdef inline uint8_t* put_frame(uint8_t* p, uint8_t kind, uint16_t channel, uint32_t size) noexcept nogil:
+cdef inline uint8_t* put_frame(
+    uint8_t* p, uint8_t kind, uint16_t channel, uint32_t size
+) noexcept nogil:
     p[0] = kind
     p[1] = <uint8_t>(channel >> 8)
     p[2] = <uint8_t>channel
@@ -230,7 +232,7 @@ cdef int64_t parse_expiration(const uint8_t* text, Py_ssize_t size) noexcept nog
 @cython.no_gc
 @cython.freelist(256)
 cdef class PropertyBlock:
-    def __init__(self, bytes raw):
+    def __init__(self, bytes raw not None):
         self.raw = raw
         parse_properties(self)
 
@@ -248,9 +250,7 @@ cdef int parse_properties(PropertyBlock block) except -1:
     block.flags = read16(p)
     p += 2
     left -= 2
-    if block.flags & UNUSED_FLAGS:
-        return 0
-    while bit > UNUSED_FLAGS:
+    while bit >= CLUSTER_ID:
         if not block.flags & bit:
             bit >>= 1
             continue
@@ -293,7 +293,10 @@ cdef int parse_properties(PropertyBlock block) except -1:
 @cython.no_gc
 @cython.freelist(4096)
 cdef class Message:
-    def __init__(self, bytes route_key, PropertyBlock properties, bytes body, int flags=0):
+    def __init__(
+        self, bytes route_key not None, PropertyBlock properties not None, bytes body not None,
+        int flags=0,
+    ):
         self.route_key = route_key
         self.properties = properties
         self.body = body
@@ -333,7 +336,7 @@ cdef class Ack:
 @cython.final
 @cython.no_gc
 cdef class Fault:
-    def __init__(self, int kind, int channel, int frame_type, bytes payload, int64_t detail):
+    def __init__(self, int kind, int channel, int frame_type, bytes payload, uint64_t detail):
         self.kind = kind
         self.channel = channel
         self.frame_type = frame_type
@@ -344,6 +347,16 @@ cdef class Fault:
 @cython.final
 cdef class Assembly:
     pass
+
+
+# What landing() lends out keeps the memory alive, whatever becomes of the content meanwhile.
+@cython.final
+@cython.no_gc
+cdef class Landing:
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(
+            buffer, self, PyBytes_AS_STRING(self.body) + self.start, self.size, False, flags
+        )
 
 
 @cython.final
@@ -369,40 +382,43 @@ cdef class FrameReader:
         try:
             used = self._scan(<const uint8_t*>buffer.buf, buffer.len, events)
             if used < buffer.len and not self.has_stopped:
-                self._backlog = PyBytes_FromStringAndSize(<char*>buffer.buf + used, buffer.len - used)
+                self._backlog = (<const char*>buffer.buf)[used:buffer.len]
         finally:
             PyBuffer_Release(&buffer)
         return events
 
     cpdef object landing(self):
-        """The memory a large body frame under way belongs in, for the socket to read into."""
-        if self._stream_left < LANDING_BYTES_MIN or self._streaming.state != EXPECT_BODY:
+        """Where the rest of a large body frame under way belongs, for the socket to read into."""
+        cdef Landing landing
+        if self._stream_left < LANDING_BYTES_MIN:
             return None
-        return PyMemoryView_FromMemory(
-            PyBytes_AS_STRING(self._streaming.body) + self._streaming.filled,
-            self._stream_left,
-            PyBUF_WRITE,
-        )
+        landing = Landing.__new__(Landing)
+        landing.body = self._streaming.body
+        landing.start = self._streaming.filled
+        landing.size = self._stream_left
+        return memoryview(landing)
 
     cpdef list landed(self, Py_ssize_t count):
+        if count < 0 or count > self._stream_left:
+            raise ValueError("more bytes landed than there was room for")
         self.octets += count
         self._streaming.filled += count
         self._stream_left -= count
         return []
 
     cpdef object forget_channel(self, uint16_t channel):
-        """The channel starts anew: whatever content it was in the middle of is void."""
+        """The channel starts anew; a body frame under way is received and dropped."""
         cdef Assembly assembly = self._assemblies.pop(channel, None)
         if self._last_channel == channel:
             self._last_channel = -1
-        if assembly is not None and assembly is self._streaming:
+            self._last_assembly = None
+        if assembly is not None:
             assembly.state = DISCARD
 
     cdef Py_ssize_t _scan(self, const uint8_t* base, Py_ssize_t length, list events) except -1:
         """Take whole frames off the front; returns how much was used (all, unless stepwise)."""
         cdef Py_ssize_t position = 0
         cdef uint32_t size
-        cdef Assembly assembly
         if self._stream_left >= 0:
             position = self._stream(base, length, events)
         if self._partial and not self.has_stopped:
@@ -410,22 +426,16 @@ cdef class FrameReader:
         while not self.has_stopped:
             if self.stepwise and events:
                 return position
-            if length - position < FRAME_OVERHEAD_BYTES:
+            if length - position < FRAME_HEADER_BYTES:
                 break
             size = read32(base + position + 3)
             if size > self.frame_max:
                 self._fault(FAULT_FRAME_TOO_LARGE, base + position, 0, size, events)
                 return position
             if length - position < FRAME_OVERHEAD_BYTES + <Py_ssize_t>size:
-                assembly = self._assembly(read16(base + position + 1))
-                if base[position] == FRAME_BODY and assembly.state == EXPECT_BODY \
-                        and assembly.size - assembly.filled >= size:
-                    self._streaming = assembly
-                    self._stream_channel = read16(base + position + 1)
-                    self._stream_left = size
+                if self._begin_stream(base + position, size):
                     position += FRAME_HEADER_BYTES
-                    position += self._stream(base + position, length - position, events)
-                    return position
+                    return position + self._stream(base + position, length - position, events)
                 break
             if base[position + FRAME_HEADER_BYTES + size] != FRAME_END:
                 self._fault(
@@ -439,26 +449,41 @@ cdef class FrameReader:
             self._partial.extend(base[position:length])
         return length
 
+    cdef bint _begin_stream(self, const uint8_t* frame, uint32_t size) except -1:
+        """Whether an incomplete frame is body that fits, and so goes into its place as it comes."""
+        cdef Assembly assembly
+        if frame[0] != FRAME_BODY:
+            return False
+        assembly = self._assembly(read16(frame + 1))
+        if assembly.state != EXPECT_BODY or assembly.size - assembly.filled < size:
+            return False
+        self._streaming = assembly
+        self._stream_channel = read16(frame + 1)
+        self._stream_left = size
+        self._stream_start = assembly.filled
+        return True
+
     cdef Py_ssize_t _stream(self, const uint8_t* base, Py_ssize_t length, list events) except -1:
-        """Copy the body frame under way into place as it comes, however small the reads."""
+        """Copy the body frame under way into place, however small the reads; returns bytes used."""
         cdef Assembly assembly = self._streaming
-        cdef uint8_t end[8]
         cdef Py_ssize_t count = length if length < self._stream_left else self._stream_left
-        if count > 0 and assembly.state == EXPECT_BODY:
-            memcpy(PyBytes_AS_STRING(assembly.body) + assembly.filled, base, count)
-            assembly.filled += count
+        memcpy(PyBytes_AS_STRING(assembly.body) + assembly.filled, base, count)
+        assembly.filled += count
         self._stream_left -= count
         if self._stream_left > 0 or count == length:
             return count
         self._stream_left = -1
+        self._streaming = None
         if base[count] != FRAME_END:
-            put_frame(end, FRAME_BODY, self._stream_channel, 0)
-            self._fault(FAULT_FRAME_END, end, 0, base[count], events)
+            events.append(Fault(
+                FAULT_FRAME_END, self._stream_channel, FRAME_BODY,
+                assembly.body[self._stream_start:assembly.filled], base[count],
+            ))
+            self.has_stopped = True
             return count
         self.frames += 1
         if assembly.state == EXPECT_BODY and assembly.filled == assembly.size:
             self._finish(assembly, self._stream_channel, events)
-        self._streaming = None
         return count + 1
 
     cdef Py_ssize_t _complete_partial(
@@ -481,6 +506,9 @@ cdef class FrameReader:
         if size > self.frame_max:
             self._fault(FAULT_FRAME_TOO_LARGE, frame, 0, size, events)
             return take
+        if self._begin_stream(frame, size):
+            self._partial = bytearray()
+            return take + self._stream(base + take, length - take, events)
         cdef Py_ssize_t missing = FRAME_OVERHEAD_BYTES + <Py_ssize_t>size - have
         cdef Py_ssize_t more = min(missing, length - take)
         partial.extend(base[take:take + more])
@@ -503,13 +531,13 @@ cdef class FrameReader:
             return self._method(channel, payload, size, events)
         if kind == FRAME_BODY:
             return self._body(channel, payload, size, events)
-        if kind == FRAME_HEADER:
+        if kind == FRAME_HEADER and size >= CONTENT_HEADER_FIXED_BYTES:
             return self._header(channel, payload, size, events)
-        if kind == FRAME_HEARTBEAT and size == 0:
-            if channel != 0:
-                self._fault(FAULT_STRAY_HEARTBEAT, frame, size, 0, events)
-            return 0
-        return self._fault(FAULT_UNKNOWN_FRAME, frame, size, 0, events)
+        if kind != FRAME_HEARTBEAT or size != 0:
+            return self._fault(FAULT_UNKNOWN_FRAME, frame, size, 0, events)
+        if channel != 0:
+            return self._fault(FAULT_STRAY_FRAME, frame, size, 0, events)
+        return 0
 
     cdef int _method(
         self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
@@ -523,6 +551,7 @@ cdef class FrameReader:
                 payload - FRAME_HEADER_BYTES, size, 0, events,
             )
             assembly.state = EXPECT_METHOD
+            assembly.body = None
             return 0
         assembly.state = EXPECT_METHOD
         if index == BASIC_PUBLISH and channel != 0 and self._publish(assembly, payload, size):
@@ -565,49 +594,56 @@ cdef class FrameReader:
         cdef Py_ssize_t block_bytes = <Py_ssize_t>size - CONTENT_HEADER_FIXED_BYTES
         cdef uint64_t body_size
         cdef int kind = 0
-        cdef int64_t detail = 0
+        cdef uint64_t detail = 0
         if assembly.state == DISCARD:
             return 0
-        if assembly.state != EXPECT_HEADER:
+        if channel == 0:
+            kind = FAULT_STRAY_FRAME
+        elif assembly.state != EXPECT_HEADER:
             kind = FAULT_EXPECTED_METHOD if assembly.state == EXPECT_METHOD else FAULT_EXPECTED_BODY
-        elif size < CONTENT_HEADER_BYTES_MIN:
-            kind = FAULT_MALFORMED_PROPERTIES
+        elif read16(payload + 2) != 0:
+            kind = FAULT_EXPECTED_HEADER
         elif read16(payload) != CLASS_BASIC:
             kind = FAULT_WRONG_CLASS
             detail = read16(payload)
-        elif read16(payload + 2) != 0:
-            kind = FAULT_EXPECTED_HEADER
         if kind:
             assembly.state = EXPECT_METHOD
+            assembly.body = None
             return self._fault(kind, payload - FRAME_HEADER_BYTES, size, detail, events)
-        if self._last_properties is None or PyBytes_GET_SIZE(self._last_properties.raw) != block_bytes \
-                or memcmp(PyBytes_AS_STRING(self._last_properties.raw), block, block_bytes) != 0:
-            self._last_properties = PropertyBlock(PyBytes_FromStringAndSize(<char*>block, block_bytes))
-        assembly.properties = self._last_properties
+        assembly.state = DISCARD
+        assembly.properties = self._properties(block, block_bytes)
         if assembly.properties.is_malformed:
             return self._fault(
                 FAULT_MALFORMED_PROPERTIES, payload - FRAME_HEADER_BYTES, size, 0, events
             )
         body_size = read64(payload + 4)
         if body_size > self.message_size_max:
-            assembly.state = DISCARD
             return self._fault(
-                FAULT_MESSAGE_TOO_LARGE, payload - FRAME_HEADER_BYTES, size,
-                <int64_t>body_size, events,
+                FAULT_MESSAGE_TOO_LARGE, payload - FRAME_HEADER_BYTES, size, body_size, events
             )
         assembly.size = <Py_ssize_t>body_size
         assembly.filled = 0
-        assembly.state = EXPECT_BODY
         if body_size == 0:
             assembly.body = b""
             return self._finish(assembly, channel, events)
+        # Memory nobody has written to costs next to nothing, so the size can be taken on trust.
         assembly.body = PyBytes_FromStringAndSize(NULL, assembly.size)
+        assembly.state = EXPECT_BODY
         return 0
+
+    cdef PropertyBlock _properties(self, const uint8_t* block, Py_ssize_t size):
+        cdef PropertyBlock last = self._last_properties
+        if last is None or PyBytes_GET_SIZE(last.raw) != size \
+                or memcmp(PyBytes_AS_STRING(last.raw), block, size) != 0:
+            last = PropertyBlock(PyBytes_FromStringAndSize(<char*>block, size))
+            self._last_properties = last
+        return last
 
     cdef int _body(
         self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
     ) except -1:
         cdef Assembly assembly = self._assembly(channel)
+        cdef int kind
         if assembly.state == EXPECT_BODY:
             if <Py_ssize_t>size > assembly.size - assembly.filled:
                 # RabbitMQ waits for a body that can no longer end; so do we, keeping nothing.
@@ -621,12 +657,13 @@ cdef class FrameReader:
             return 0
         if assembly.state == DISCARD or assembly.state == OVERRUN:
             return 0
-        self._fault(
-            FAULT_EXPECTED_METHOD if assembly.state == EXPECT_METHOD else FAULT_EXPECTED_HEADER,
-            payload - FRAME_HEADER_BYTES, size, 0, events,
-        )
+        if channel == 0:
+            kind = FAULT_STRAY_FRAME
+        else:
+            kind = FAULT_EXPECTED_METHOD if assembly.state == EXPECT_METHOD \
+                else FAULT_EXPECTED_HEADER
         assembly.state = EXPECT_METHOD
-        return 0
+        return self._fault(kind, payload - FRAME_HEADER_BYTES, size, 0, events)
 
     cdef int _finish(self, Assembly assembly, uint16_t channel, list events) except -1:
         cdef Message message = Message.__new__(Message)
@@ -654,14 +691,14 @@ cdef class FrameReader:
         return assembly
 
     cdef int _fault(
-        self, int kind, const uint8_t* frame, uint32_t size, int64_t detail, list events
+        self, int kind, const uint8_t* frame, uint32_t size, uint64_t detail, list events
     ) except -1:
-        """Report; anything but an overlong message makes the rest of the stream meaningless."""
+        """Report; with the boundary between frames lost, the rest of the stream means nothing."""
         events.append(Fault(
             kind, read16(frame + 1), frame[0],
             PyBytes_FromStringAndSize(<char*>frame + FRAME_HEADER_BYTES, size), detail,
         ))
-        if kind < FAULT_EXPECTED_METHOD or kind == FAULT_MALFORMED_PROPERTIES:
+        if kind == FAULT_FRAME_END or kind == FAULT_FRAME_TOO_LARGE:
             self.has_stopped = True
         return 0
 
@@ -741,11 +778,12 @@ cdef class OutputBuffer:
         return 0
 
     cpdef object raw(self, bytes data):
-        put_bytes(self._reserve(PyBytes_GET_SIZE(data)), data)
-        self._commit(PyBytes_GET_SIZE(data))
+        cdef Py_ssize_t size = len(data)
+        put_bytes(self._reserve(size), data)
+        self._commit(size)
 
     cpdef object method(self, uint16_t channel, bytes payload):
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(payload)
+        cdef Py_ssize_t size = len(payload)
         cdef uint8_t* p = self._reserve(size + FRAME_OVERHEAD_BYTES)
         p = put_bytes(put_frame(p, FRAME_METHOD, channel, <uint32_t>size), payload)
         p[0] = FRAME_END
@@ -771,13 +809,14 @@ cdef class OutputBuffer:
         p[1] = FRAME_END
         self._commit(ACK_BYTES + FRAME_OVERHEAD_BYTES)
 
+    @cython.nonecheck(True)
     cpdef object deliver(
         self, uint16_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered,
         Message message,
     ):
         """One basic.deliver; `consumer_tag` comes with its length octet."""
         cdef Py_ssize_t method_bytes = (
-            13 + PyBytes_GET_SIZE(consumer_tag) + PyBytes_GET_SIZE(message.route_key)
+            13 + len(consumer_tag) + PyBytes_GET_SIZE(message.route_key)
         )
         cdef Py_ssize_t block_bytes = PyBytes_GET_SIZE(message.properties.raw)
         cdef Py_ssize_t body_bytes = PyBytes_GET_SIZE(message.body)
@@ -803,6 +842,7 @@ cdef class OutputBuffer:
         if body_bytes and not inline_body:
             self._body_frames(channel, message.body)
 
+    @cython.nonecheck(True)
     cpdef object content(self, uint16_t channel, bytes method, Message message):
         """A method with content that is not a delivery: basic.get-ok, basic.return."""
         cdef Py_ssize_t total = (

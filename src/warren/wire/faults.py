@@ -6,10 +6,9 @@ stops or goes on as the kind demands. This file turns the fault into the error f
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final
 
-from warren.model.erlang import render_binary
+from warren.model.erlang import render_text_binary
 from warren.model.errors import (
     AmqpError,
     frame_error,
@@ -18,26 +17,12 @@ from warren.model.errors import (
     unexpected_frame,
 )
 from warren.wire.codec import Fault
+from warren.wire.fault_kinds import FaultKind
 
 FRAME_HEADER_BYTES: Final = 7
 FRAME_OVERHEAD_BYTES: Final = 8
 FRAME_MAX_MIN: Final = 4096
 OCTETS_SHOWN: Final = 16
-
-
-class FaultKind(IntEnum):
-    """Numbers shared with the compiled reader (`wire/_codec.pyx` keeps the same list)."""
-
-    FRAME_END = 1
-    FRAME_TOO_LARGE = 2
-    UNKNOWN_FRAME = 3
-    STRAY_HEARTBEAT = 4
-    EXPECTED_METHOD = 5
-    EXPECTED_HEADER = 6
-    WRONG_CLASS = 7
-    EXPECTED_BODY = 8
-    MALFORMED_PROPERTIES = 9
-    MESSAGE_TOO_LARGE = 10
 
 
 CONTENT_KINDS: Final = frozenset(
@@ -55,8 +40,8 @@ _PUBLISH_IDS: Final = (60, 40)
 def describe_octets(frame_type: int, octets: bytes) -> str:
     """RabbitMQ's way to quote a bad frame: `type 1, all octets = <<0,10>>`."""
     if len(octets) > OCTETS_SHOWN:
-        return f"type {frame_type}, first 16 octets = {render_binary(octets[:OCTETS_SHOWN])}"
-    return f"type {frame_type}, all octets = {render_binary(octets)}"
+        return f"type {frame_type}, first 16 octets = {render_text_binary(octets[:OCTETS_SHOWN])}"
+    return f"type {frame_type}, all octets = {render_text_binary(octets)}"
 
 
 def error_of(fault: Fault, frame_max: int, message_size_max: int) -> AmqpError:
@@ -70,7 +55,7 @@ def error_of(fault: Fault, frame_max: int, message_size_max: int) -> AmqpError:
             return frame_error(f"{quoted}: {{frame_too_large,{fault.detail},{allowed}}}")
         case FaultKind.UNKNOWN_FRAME:
             return frame_error(f"{quoted}: unknown_frame")
-        case FaultKind.STRAY_HEARTBEAT:
+        case FaultKind.STRAY_FRAME:
             return unexpected_frame(quoted)
         case FaultKind.EXPECTED_METHOD:
             return unexpected_frame("expected method frame, got non method frame instead")
