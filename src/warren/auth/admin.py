@@ -93,7 +93,7 @@ class AccessAdmin:
         self._access = access
 
     async def open(self) -> None:
-        """Let `access` follow the store; on the very first start, make the default user and vhost."""
+        """Let `access` follow the store; on the very first start, make the defaults."""
         self._store.watch(self._access.apply)
         for kind in ACCESS_KINDS:
             records = await self._store.range(keys.prefix(kind))

@@ -30,7 +30,7 @@ class User:
     password_hash: str = field(default="", repr=False)
     hashing_algorithm: str = SHA256
     tags: frozenset[str] = frozenset()
-    limits: Mapping[str, int] = field(default_factory=lambda: NO_LIMITS)
+    limits: Mapping[str, int] = field(default_factory=lambda: NO_LIMITS, hash=False)
 
     @property
     def may_impersonate(self) -> bool:
