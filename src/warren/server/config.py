@@ -47,6 +47,7 @@ class Setting:
     meaning: str
     combine: Callable[[dict[str, object]], object] | None = None
     attribute: str = ""
+    is_secret: bool = False
 
     def described(self, attribute: str) -> Setting:
         return replace(self, attribute=attribute)
@@ -137,7 +138,7 @@ class Config:
     default_pass: str = field(
         default="guest",
         repr=False,
-        metadata={"setting": Setting("default_pass", text, "its password")},
+        metadata={"setting": Setting("default_pass", text, "its password", is_secret=True)},
     )
     default_vhost: str = setting("default_vhost", text, "/", "virtual host made at the first start")
     default_user_tags: tuple[str, ...] = group(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from warren.server.config import Setting, settings
+from warren.server.config import Config, Setting, settings
 from warren.server.config_pending import PENDING, pending_reader
 
 CONFIG_BYTES_MAX: Final = 1_048_576
@@ -35,6 +35,10 @@ class ConfigFile:
 
     values: dict[str, object] = field(default_factory=dict)
     pending: list[str] = field(default_factory=list)
+
+    def config(self) -> Config:
+        """With defaults for what the file does not say."""
+        return Config(**self.values)  # type: ignore[arg-type]
 
 
 def read_config_file(path: Path) -> ConfigFile:

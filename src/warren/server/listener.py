@@ -38,6 +38,10 @@ class ClientConnection(Protocol):
         """Drop the socket now."""
         ...
 
+    def close_overdue_channels(self) -> None:
+        """Close channels whose deliveries were not acknowledged in time."""
+        ...
+
 
 class ConnectionRegistry:
     """All client connections, at most `limit` of them."""

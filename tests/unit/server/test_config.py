@@ -13,7 +13,7 @@ from warren.server.config_values import Endpoint, byte_size
 
 
 def config_of(content: str) -> Config:
-    return Config(**parse_config(content, "test.conf").values)  # type: ignore[arg-type]
+    return parse_config(content, "test.conf").config()
 
 
 def problems_of(content: str) -> list[str]:

@@ -1,0 +1,210 @@
+"""`warren`: starts the broker, checks its configuration, measures it.
+
+Everything a command needs is imported when it runs, so that `warren --help` and a start of the
+server do not pay for each other.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+import typer
+
+from warren import __version__
+
+if TYPE_CHECKING:
+    from warren.server.config import Config
+    from warren.server.config_file import ConfigFile
+
+EXIT_UNAVAILABLE: Final = 69
+EXIT_CONFIG: Final = 78
+DEFAULT_BIND: Final = "127.0.0.1"
+
+app = typer.Typer(
+    name="warren",
+    help="An AMQP 0-9-1 broker, compatible with RabbitMQ 3.x.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def server(  # noqa: PLR0913 - these are the options of the command line
+    *,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name of this node.", show_default="warren@<host>"),
+    ] = None,
+    bind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR",
+            help="Address to listen on for AMQP and HTTP.",
+            show_default=DEFAULT_BIND,
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="Port for AMQP clients.", show_default="5672"
+        ),
+    ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="Port of the HTTP API.", show_default="15672"
+        ),
+    ] = None,
+    cluster_port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="Port for other nodes (no effect yet)."
+        ),
+    ] = 25672,
+    data_dir: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Where the node keeps its data; made if it is missing."),
+    ] = Path("warren-data"),
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A configuration file with the keys of rabbitmq.conf."),
+    ] = None,
+    metadata: Annotated[
+        str,
+        typer.Option(
+            metavar="STORE",
+            help="Where users and topology are kept: sqlite, or etcd://HOST:PORT,...",
+        ),
+    ] = "sqlite",
+    cluster_secret: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            envvar="WARREN_CLUSTER_SECRET",
+            help="Shared by all nodes of a cluster (no effect yet).",
+        ),
+    ] = "",
+) -> None:
+    """Start a broker and serve until SIGTERM or Ctrl-C; a second signal stops at once."""
+    from warren.server.config_file import ConfigFile
+
+    _require_sqlite(metadata)
+    read = _read(config) if config is not None else ConfigFile()
+    settings = replace(
+        read.config(),
+        data_dir=data_dir,
+        cluster_port=cluster_port,
+        cluster_secret=cluster_secret,
+    )
+    if name is not None:
+        settings = replace(settings, name=name)
+    if http_port is not None:
+        settings = replace(settings, http_port=http_port)
+    _serve(_listening(settings, read, bind, port), read)
+
+
+@app.command("check-config")
+def check_config(
+    file: Annotated[Path, typer.Argument(help="A configuration file with rabbitmq.conf's keys.")],
+) -> None:
+    """Say whether a configuration file is right, and what it sets."""
+    from warren.server.config import settings
+
+    read = _read(file)
+    for setting in settings().values():
+        if setting.attribute in read.values:
+            value = "(secret)" if setting.is_secret else _shown(read.values[setting.attribute])
+            typer.echo(f"{setting.key} = {value}")
+    for key in read.pending:
+        typer.echo(f"{key}: understood, but has no effect in this version")
+    typer.echo(f"{file}: ok")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from warren.protocol.capabilities import COMPATIBLE_VERSION
+
+    typer.echo(f"warren {__version__} (compatible with RabbitMQ {COMPATIBLE_VERSION})")
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def perf(context: typer.Context) -> None:
+    """Put load on a broker, and report what it did (warren perf --help)."""
+    from warren.perf.command import perf as command
+
+    load = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    load.command()(command)
+    load(args=context.args, prog_name="warren perf")
+
+
+def main() -> None:
+    app()
+
+
+def _serve(config: Config, read: ConfigFile) -> None:
+    from warren.server.process import NodeFailedError, serve
+
+    try:
+        serve(config, pending=read.pending)
+    except NodeFailedError as error:
+        _fail(str(error), EXIT_UNAVAILABLE)
+
+
+def _listening(config: Config, read: ConfigFile, bind: str | None, port: int | None) -> Config:
+    """The command line goes before the file, and what is said before what is only a default."""
+    from warren.server.config import AMQP_PORT
+    from warren.server.config_values import Endpoint
+
+    if port is not None or "tcp_listeners" not in read.values:
+        chosen = port if port is not None else AMQP_PORT
+        config = replace(config, tcp_listeners=(Endpoint(bind or DEFAULT_BIND, chosen),))
+    elif bind is not None:
+        listeners = (Endpoint(e.host or bind, e.port) for e in config.tcp_listeners)
+        config = replace(config, tcp_listeners=tuple(listeners))
+    if bind is not None:
+        config = replace(config, http_ip=bind)
+    return config
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def _require_sqlite(metadata: str) -> None:
+    if metadata.startswith("etcd://"):
+        _fail(
+            "--metadata etcd://... needs clustering, which this version does not have yet; "
+            "use --metadata sqlite",
+            EXIT_CONFIG,
+        )
+    if metadata != "sqlite":
+        _fail(f"--metadata: expected sqlite or etcd://HOST:PORT,..., got '{metadata}'", EXIT_CONFIG)
+
+
+def _read(path: Path) -> ConfigFile:
+    from warren.server.config_file import ConfigError, read_config_file
+
+    try:
+        return read_config_file(path)
+    except ConfigError as error:
+        _fail(str(error), EXIT_CONFIG)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    for line in text.splitlines():
+        print(f"Error: {line}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    main()
