@@ -38,6 +38,7 @@ FLAGS = [
     "-Werror=incompatible-pointer-types",
     "-Werror=int-conversion",
     "-Werror=return-type",
+    "-Werror=shift-count-overflow",
 ]
 FLAGS += ["-UNDEBUG"] if DEBUG else []
 
