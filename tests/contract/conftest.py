@@ -1,24 +1,14 @@
-"""Engines under contract: something that makes handles on one and the same data.
-
-A new engine joins by a line in ENGINES and is then asked everything.
-"""
+"""A store of every engine, opened and closed again."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
-from warren.metadata.sqlite import SqliteStore
+from metadata_engines import ENGINES, MakeStore
 from warren.metadata.store import MetadataStore
-
-MakeStore: TypeAlias = Callable[[], MetadataStore]
-
-ENGINES: dict[str, Callable[[Path], MakeStore]] = {
-    "sqlite": lambda directory: lambda: SqliteStore(directory / "metadata.db"),
-}
 
 
 @pytest.fixture(params=sorted(ENGINES))

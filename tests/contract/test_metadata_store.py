@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
+from metadata_engines import MakeStore
 from metadata_reading import Told, contents, read
 from warren.metadata.store import (
     KEY_CHARS_MAX,
@@ -66,9 +66,7 @@ async def test_a_write_leaves_the_versions_of_other_keys_alone(store: MetadataSt
     assert (await read(store, "a")).version == before
 
 
-async def test_a_key_made_anew_never_gets_an_old_version_back(
-    make_store: Callable[[], MetadataStore],
-) -> None:
+async def test_a_key_made_anew_never_gets_an_old_version_back(make_store: MakeStore) -> None:
     """Who validated the old queue must not pass for a new one of its name, even after a restart."""
     seen: set[int] = set()
     for restart in range(3):
@@ -149,9 +147,7 @@ async def test_what_is_just_within_bounds_is_kept(store: MetadataStore) -> None:
     assert (await read(store, largest.key)).value == largest.value
 
 
-async def test_true_means_that_it_survives_a_restart(
-    make_store: Callable[[], MetadataStore],
-) -> None:
+async def test_true_means_that_it_survives_a_restart(make_store: MakeStore) -> None:
     store = make_store()
     await store.open()
     await store.transact([], [Put("a", b"1"), Put("b", b"1"), Put("c", b"1")])
@@ -213,9 +209,7 @@ async def test_a_cancelled_caller_leaves_all_or_nothing(store: MetadataStore) ->
     assert await store.transact([], [Put("after", b"")]), "the store goes on"
 
 
-async def test_closing_waits_for_what_was_submitted(
-    make_store: Callable[[], MetadataStore],
-) -> None:
+async def test_closing_waits_for_what_was_submitted(make_store: MakeStore) -> None:
     store = make_store()
     await store.open()
     calls = [asyncio.ensure_future(store.transact([], [Put(f"{i}", b"")])) for i in range(50)]
@@ -228,7 +222,7 @@ async def test_closing_waits_for_what_was_submitted(
     await again.close()
 
 
-async def test_a_closed_store_says_so(make_store: Callable[[], MetadataStore]) -> None:
+async def test_a_closed_store_says_so(make_store: MakeStore) -> None:
     store = make_store()
     with pytest.raises(MetadataUnavailable):
         await store.transact([], [Put("a", b"")])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from metadata_engines import MakeStore
 from metadata_reading import Told, contents, read
 from warren.metadata.store import (
     Change,
@@ -166,9 +167,7 @@ async def test_a_lease_kept_alive_outlives_its_time(store: MetadataStore) -> Non
     assert await contents(store) == {"a": b"1"}
 
 
-async def test_the_last_put_says_what_a_key_lives_on(
-    make_store: Callable[[], MetadataStore],
-) -> None:
+async def test_the_last_put_says_what_a_key_lives_on(make_store: MakeStore) -> None:
     store = make_store()
     await store.open()
     first, second = await store.grant_lease(60), await store.grant_lease(60)
@@ -192,7 +191,7 @@ async def test_leased_writes_keep_their_place_behind_durable_ones(store: Metadat
     durable = asyncio.ensure_future(store.transact([Check("a", 0)], [Put("a", b"1")]))
     await asyncio.sleep(0)
     leased = asyncio.ensure_future(store.transact([Check("a", 0)], [Put("b", b"1", lease)]))
-    assert await asyncio.gather(durable, leased) == [True, False]
+    assert [await durable, await leased] == [True, False]
     assert await contents(store) == {"a": b"1"}
 
 
