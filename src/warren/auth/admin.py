@@ -12,7 +12,7 @@ the vhost is gone, and once more before another one of that name is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from warren.auth.access import AccessControl
@@ -46,10 +46,6 @@ from warren.metadata.store import (
 # How often somebody else may be quicker before we give up.
 ATTEMPTS_MAX: Final = 32
 
-DEFAULT_USER: Final = "guest"
-DEFAULT_PASSWORD: Final = "guest"
-DEFAULT_VHOST: Final = "/"
-
 # What a vhost owns, in the order in which it goes: nothing loses what it stands on.
 _OWNED_BY_VHOST: Final = (
     KeyKind.BINDING,
@@ -58,6 +54,19 @@ _OWNED_BY_VHOST: Final = (
     KeyKind.TOPIC_PERMISSION,
     KeyKind.PERMISSION,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Who and what is there after the very first start."""
+
+    user: str = "guest"
+    password: str = field(default="guest", repr=False)
+    tags: tuple[str, ...] = (ADMINISTRATOR,)
+    vhost: str = "/"
+    configure: str = ".*"
+    write: str = ".*"
+    read: str = ".*"
 
 
 class AdminError(Exception):
@@ -88,9 +97,12 @@ class InvalidLimits(AdminError):
 
 
 class AccessAdmin:
-    def __init__(self, store: MetadataStore, access: AccessControl) -> None:
+    def __init__(
+        self, store: MetadataStore, access: AccessControl, defaults: Defaults | None = None
+    ) -> None:
         self._store = store
         self._access = access
+        self._defaults = defaults or Defaults()
 
     async def open(self) -> None:
         """Let `access` follow the store; on the very first start, make the defaults."""
@@ -212,21 +224,19 @@ class AccessAdmin:
     async def _seed(self) -> None:
         """Once in the life of a store: a guest user that was deleted stays deleted."""
         seeded = Put(keys.seed_key("defaults"), b"{}")
-        guest = User(
-            DEFAULT_USER, hash_password(DEFAULT_PASSWORD), SHA256, frozenset({ADMINISTRATOR})
+        default = self._defaults
+        user = User(default.user, hash_password(default.password), SHA256, frozenset(default.tags))
+        permission = Permission(
+            default.user, default.vhost, default.configure, default.write, default.read
         )
-        everything = Permission(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*")
-        vhost = Vhost(DEFAULT_VHOST, "Default virtual host")
+        vhost = Vhost(default.vhost, "Default virtual host")
         await self._store.transact(
             [Check(seeded.key, 0)],
             [
                 seeded,
-                Put(keys.user_key(DEFAULT_USER), encode_user(guest)),
-                Put(keys.vhost_key(DEFAULT_VHOST), encode_vhost(vhost)),
-                Put(
-                    keys.permission_key(DEFAULT_VHOST, DEFAULT_USER),
-                    encode_permission(everything),
-                ),
+                Put(keys.user_key(user.name), encode_user(user)),
+                Put(keys.vhost_key(vhost.name), encode_vhost(vhost)),
+                Put(keys.permission_key(vhost.name, user.name), encode_permission(permission)),
             ],
         )
 

@@ -1,0 +1,54 @@
+"""Who comes in: virtual hosts, and how many connections and channels each user may have.
+
+RabbitMQ counts a connection from the moment its virtual host is open to the end of its socket.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from warren.auth.access import AccessControl
+from warren.auth.users import User
+
+
+class Admission:
+    """What `enter` and `open_channel` count, `leave` and `close_channel` give back."""
+
+    def __init__(self, access: AccessControl) -> None:
+        self._access = access
+        self._connections_of_vhost: Counter[str] = Counter()
+        self._connections_of_user: Counter[str] = Counter()
+        self._channels_of_user: Counter[str] = Counter()
+
+    def authenticate(self, username: str, password: bytes, peer_is_loopback: bool) -> User:
+        """Raises LoginRefused."""
+        return self._access.authenticate(username, password, peer_is_loopback)
+
+    def open_vhost(self, user: User, vhost: str) -> None:
+        """Raises HardError 530, limits before permissions."""
+        of_vhost, of_user = self._connections_of_vhost[vhost], self._connections_of_user[user.name]
+        self._access.require_room_for_connection(user, vhost, of_vhost, of_user)
+        self._access.require_vhost(user, vhost)
+
+    def enter(self, user: User, vhost: str) -> None:
+        self._connections_of_vhost[vhost] += 1
+        self._connections_of_user[user.name] += 1
+
+    def leave(self, user: User, vhost: str) -> None:
+        _decrement(self._connections_of_vhost, vhost)
+        _decrement(self._connections_of_user, user.name)
+
+    def open_channel(self, user: User) -> None:
+        """Raises HardError 530 if the user has too many channels; else counts one more."""
+        self._access.require_room_for_channel(user, self._channels_of_user[user.name])
+        self._channels_of_user[user.name] += 1
+
+    def close_channel(self, user: User) -> None:
+        _decrement(self._channels_of_user, user.name)
+
+
+def _decrement(counts: Counter[str], key: str) -> None:
+    assert counts[key] > 0, f"{key!r} left more often than it entered"
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

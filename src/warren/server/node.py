@@ -1,0 +1,203 @@
+"""A node: its parts in the order they need each other, taken down in the opposite order.
+
+    addresses taken -> store -> broker -> HTTP (not ready) -> AMQP open -> ready
+
+Addresses come first because they are what most often cannot be had: a second broker must fail
+before it touches anything. They only start to listen when there is a broker to talk to. A start
+that fails half way takes down what it had put up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from warren.auth.admin import AccessAdmin, Defaults
+from warren.broker.broker import KEEP_ALIVE_INTERVAL_S
+from warren.metadata.sqlite import SqliteStore
+from warren.server.config import Config
+from warren.server.config_values import Endpoint
+from warren.server.connection import AmqpConnection
+from warren.server.context import ConnectionContext
+from warren.server.listener import (
+    AmqpListener,
+    ClientConnection,
+    ConnectionRegistry,
+    connection_limit,
+    raise_descriptor_limit,
+)
+from warren.server.logs import EventLog
+from warren.server.timer_wheel import VISITS_PER_TURN_MAX
+
+METADATA_FILE: Final = "metadata.sqlite"
+SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
+STOP_CONNECTIONS_S: Final = 5.0
+# Messages are reference counted and form no cycles: looking for some every 700 allocations, which
+# is Python's default, is time taken from clients.
+GC_THRESHOLDS: Final = (50_000, 20, 100)
+
+_log = EventLog("node")
+
+
+class DataDirectoryError(Exception):
+    """The data directory cannot be used; the text is for the operator."""
+
+
+class Node:
+    """Start it, use its parts, stop it; once. Needs a running loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        make_connection: Callable[[ConnectionContext], asyncio.BaseProtocol] = AmqpConnection,
+    ) -> None:
+        self.config = config
+        self.connections = ConnectionRegistry(
+            connection_limit(raise_descriptor_limit(), config.connection_max)
+        )
+        self.store = SqliteStore(config.data_dir / METADATA_FILE)
+        self.context = ConnectionContext(config, self.store, self.connections)
+        self.broker = self.context.broker
+        self.broker.admin = AccessAdmin(self.store, self.broker.access, _defaults(config))
+        self._listener = AmqpListener(
+            lambda: make_connection(self.context),
+            self.connections,
+            self.context.clock,
+            config.tcp_backlog,
+        )
+        self._parts = AsyncExitStack()
+        self._http_endpoint: Endpoint | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self._listener.is_open
+
+    @property
+    def amqp_endpoints(self) -> list[Endpoint]:
+        return self._listener.endpoints
+
+    @property
+    def http_endpoint(self) -> Endpoint:
+        assert self._http_endpoint is not None, "the node is not started"
+        return self._http_endpoint
+
+    async def start(self) -> None:
+        """Raises CannotListenError, DataDirectoryError or MetadataError, with nothing left open."""
+        started_at = time.monotonic()
+        async with AsyncExitStack() as parts:
+            await self._start_parts(parts)
+            self._parts = parts.pop_all()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        _log.info(
+            "node is ready",
+            name=self.config.name,
+            amqp=",".join(map(str, self.amqp_endpoints)) or "none",
+            http=self.http_endpoint,
+            data_dir=self.config.data_dir,
+            connections_max=self.connections.limit,
+            took_ms=round((time.monotonic() - started_at) * 1000),
+        )
+
+    async def _start_parts(self, parts: AsyncExitStack) -> None:
+        # Imported here: it is a third of the time to the first line of our own.
+        from warren.server.http import HttpServer, build_application
+
+        parts.callback(self.context.timers.close)
+        parts.callback(self._listener.close)
+        self._listener.bind(self.config.tcp_listeners)
+        http = HttpServer(Endpoint(self.config.http_ip, self.config.http_port))
+        http.bind()
+        self._http_endpoint = http.endpoint
+        parts.push_async_callback(http.stop)
+        _make_data_directory(self.config.data_dir)
+        await self.store.open()
+        parts.push_async_callback(self.store.close)
+        await self._start_broker()
+        parts.push_async_callback(self.broker.stop)
+        await http.start(build_application(lambda: self.is_ready))
+        parts.push_async_callback(http.stop)  # again: requests end before the broker does
+        parts.push_async_callback(self._close_connections)
+        await self._listener.open()
+        if self.config.consumer_timeout_ms:
+            self._tick_channels()
+
+    async def _start_broker(self) -> None:
+        self.broker.on_vhost_deleted.append(self._on_vhost_deleted)
+        self.broker.on_user_deleted.append(self._on_user_deleted)
+        await self.broker.start()
+        self._keep_lease()
+
+    def _keep_lease(self) -> None:
+        self.context.timers.call_later(int(KEEP_ALIVE_INTERVAL_S * 1000), self._keep_lease)
+        self.context.spawn(self.broker.keep_alive())
+
+    def _on_vhost_deleted(self, name: str) -> None:
+        for connection in self._open_connections():
+            if connection.vhost.name == name:
+                connection.shut_down(f"vhost '{name}' is deleted")
+
+    def _on_user_deleted(self, name: str) -> None:
+        for connection in self._open_connections():
+            if connection.user.name == name:
+                connection.shut_down(f"user '{name}' is deleted")
+
+    def _open_connections(self) -> list[AmqpConnection]:
+        return [c for c in self.connections if isinstance(c, AmqpConnection) and c.is_open]
+
+    def _tick_channels(self) -> None:
+        """Look for deliveries that were not acknowledged in time."""
+        self._visit_channels(list(self.connections))
+        self.context.timers.call_later(self.config.channel_tick_interval_ms, self._tick_channels)
+
+    def _visit_channels(self, connections: list[ClientConnection]) -> None:
+        for connection in connections[:VISITS_PER_TURN_MAX]:
+            connection.close_overdue_channels()
+        if rest := connections[VISITS_PER_TURN_MAX:]:
+            asyncio.get_running_loop().call_soon(self._visit_channels, rest)
+
+    async def stop(self) -> None:
+        """Tell the clients, wait for them a while, and let everything go."""
+        _log.info("node is stopping", name=self.config.name, connections=len(self.connections))
+        await self._parts.aclose()
+        _log.info("node has stopped", name=self.config.name)
+
+    async def _close_connections(self) -> None:
+        self._listener.close()
+        for connection in self.connections:
+            connection.shut_down(SHUTDOWN_REASON)
+        try:
+            async with asyncio.timeout(STOP_CONNECTIONS_S):
+                await self.connections.wait_empty()
+        except TimeoutError:
+            _log.warning("connections did not close in time", connections=len(self.connections))
+            for connection in self.connections:
+                connection.abort()
+
+
+def _defaults(config: Config) -> Defaults:
+    return Defaults(
+        user=config.default_user,
+        password=config.default_pass,
+        tags=config.default_user_tags,
+        vhost=config.default_vhost,
+        configure=config.default_configure,
+        write=config.default_write,
+        read=config.default_read,
+    )
+
+
+def _make_data_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataDirectoryError(
+            f"cannot make the data directory {path}: {(error.strerror or str(error)).lower()}; "
+            "choose another with --data-dir"
+        ) from error
