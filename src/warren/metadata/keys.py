@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from urllib.parse import quote, unquote
@@ -16,6 +17,7 @@ from warren.model.fields import Table
 from warren.model.records import BindingRecord
 from warren.wire.tables import encode_table
 
+NAMES_CACHED_MAX: Final = 8_192
 _DIGEST_CHARS: Final = 32
 
 
@@ -61,7 +63,7 @@ def parse_key(key: str) -> ParsedKey | None:
     kind = _KINDS.get(name)
     if kind is None or len(parts) != _PARTS[kind]:
         return None
-    return ParsedKey(kind, tuple(unquote(part, errors="strict") for part in parts))
+    return ParsedKey(kind, tuple(map(_decode, parts)))
 
 
 def prefix(kind: KeyKind, *parts: str) -> str:
@@ -123,8 +125,15 @@ def _key(kind: KeyKind, *parts: str) -> str:
     return "/".join((kind.value, *map(_encode, parts)))
 
 
+# The same few names occur in most keys.
+@lru_cache(maxsize=NAMES_CACHED_MAX)
 def _encode(part: str) -> str:
     return quote(part, safe="")
+
+
+@lru_cache(maxsize=NAMES_CACHED_MAX)
+def _decode(part: str) -> str:
+    return unquote(part, errors="strict")
 
 
 def _digest(arguments: Table) -> str:

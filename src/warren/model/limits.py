@@ -21,3 +21,12 @@ PRIORITY_MAX: Final = 255
 
 STREAM_SEGMENT_BYTES_MAX: Final = 3_000_000_000
 """Highest x-stream-max-segment-size-bytes."""
+
+ROUTES_PER_CHANNEL_MAX: Final = 4096
+"""Routes a channel keeps; a publisher with more keys than this starts over."""
+
+ALLOWED_PER_CHANNEL_MAX: Final = 256
+"""Permissions a channel keeps before it asks again."""
+
+ROUTES_PER_VHOST_MAX: Final = 65_536
+"""Routes a virtual host keeps for all its channels; found anew when there are more."""

@@ -56,6 +56,9 @@ class BindingTable:
     def of_destination(self, destination: Destination) -> tuple[BindingRecord, ...]:
         return tuple(self._by_destination.get(destination, ()))
 
+    def count_of_source(self, name: str) -> int:
+        return len(self._by_source.get(name, ()))
+
     def all(self) -> Iterator[BindingRecord]:
         for bindings in self._by_source.values():
             yield from bindings

@@ -1,0 +1,1 @@
+"""Virtual hosts and what is declared in them: every change stored first, applied when told."""

@@ -1,0 +1,135 @@
+"""The broker without its sockets: who may do what, and the virtual hosts, kept as stored.
+
+At the start everything is read from the metadata store; from then on the store tells of every
+change, whoever made it, and the broker passes it on to the virtual host that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from warren.auth.access import AccessControl
+from warren.auth.admin import AccessAdmin
+from warren.broker.services import Services
+from warren.broker.vhost import VirtualHost
+from warren.metadata.keys import KeyKind, parse_key, prefix
+from warren.metadata.store import CancelWatch, Change, Lease, LeaseLost, MetadataStore, Record
+from warren.model.records import QueueRecord
+from warren.queues.queue import Queue
+
+# What is not durable lives as long as the node does, and this much longer if it dies silently.
+NODE_LEASE_TTL_S: Final = 30.0
+KEEP_ALIVE_INTERVAL_S: Final = NODE_LEASE_TTL_S / 3
+
+# In this order a thing comes after all that it stands on.
+_LOADED: Final = (KeyKind.VHOST, KeyKind.EXCHANGE, KeyKind.QUEUE, KeyKind.BINDING)
+
+
+class Broker:
+    """`make_queue` builds a queue of this node, `new_token` 22 characters nobody can guess.
+
+    Whoever has to close connections appends to `on_vhost_deleted` and `on_user_deleted`, and is
+    called with the name while the deletion is being told.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        access: AccessControl,
+        make_queue: Callable[[QueueRecord], Queue],
+        new_token: Callable[[], str],
+    ) -> None:
+        self.store = store
+        self.access = access
+        self.admin = AccessAdmin(store, access)
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.on_vhost_deleted: list[Callable[[str], None]] = []
+        self.on_user_deleted: list[Callable[[str], None]] = []
+        self._lease: Lease | None = None
+        self._cancel_watch: CancelWatch | None = None
+        self._services = Services(
+            store, self._current_lease, make_queue, new_token, access.require_room_for_queue
+        )
+
+    # Life.
+
+    async def start(self) -> None:
+        """Build what the store, which is open, tells of; on the very first start, the defaults."""
+        self._lease = await self.store.grant_lease(NODE_LEASE_TTL_S)
+        await self.admin.open()
+        self._cancel_watch = self.store.watch(self._on_changes)
+        for kind in _LOADED:
+            records = await self.store.range(prefix(kind))
+            self._on_changes([Change(record.key, record) for record in records])
+        for vhost in self.vhosts.values():
+            await vhost.remove_orphans()
+
+    async def keep_alive(self) -> None:
+        """To be called every KEEP_ALIVE_INTERVAL_S. Too late, and what was not durable is gone."""
+        try:
+            await self.store.keep_alive(self._current_lease())
+        except LeaseLost:
+            self._lease = await self.store.grant_lease(NODE_LEASE_TTL_S)
+
+    async def stop(self) -> None:
+        """Stop following the store. Queues are left as they are: they end with the node."""
+        if self._cancel_watch is not None:
+            self._cancel_watch()
+        if self._lease is not None:
+            with suppress(LeaseLost):
+                await self.store.revoke(self._lease)
+
+    # Virtual hosts.
+
+    async def add_vhost(self, name: str) -> None:
+        await self.admin.add_vhost(name)
+
+    async def delete_vhost(self, name: str) -> None:
+        await self.admin.delete_vhost(name)
+
+    # What the store tells.
+
+    def _current_lease(self) -> Lease:
+        assert self._lease is not None, "the broker has been started"
+        return self._lease
+
+    def _on_changes(self, changes: Sequence[Change]) -> None:
+        by_vhost: dict[str, list[Change]] = {}
+        for change in changes:
+            key = parse_key(change.key)
+            if key is None:
+                continue
+            name = key.parts[0]
+            if key.kind is KeyKind.VHOST:
+                self._on_vhost_change(name, change.record)
+            elif key.kind is KeyKind.USER and change.record is None:
+                _tell(self.on_user_deleted, name)
+            elif key.kind in _LOADED:
+                by_vhost.setdefault(name, []).append(change)
+        # A deleted virtual host has taken everything along: nobody is left to be told of that.
+        for name, its_changes in by_vhost.items():
+            if name in self.vhosts:
+                self.vhosts[name].apply(its_changes)
+
+    def _on_vhost_change(self, name: str, record: Record | None) -> None:
+        vhost = self.vhosts.get(name)
+        if record is None:
+            self._on_vhost_deleted(name)
+        elif vhost is None:
+            self.vhosts[name] = VirtualHost(name, self._services, record.version)
+        else:
+            vhost.record_stored(record.version)
+
+    def _on_vhost_deleted(self, name: str) -> None:
+        vhost = self.vhosts.pop(name, None)
+        if vhost is not None:
+            # Connections first: they need not hear that each of their queues is gone.
+            _tell(self.on_vhost_deleted, name)
+            vhost.close()
+
+
+def _tell(listeners: list[Callable[[str], None]], name: str) -> None:
+    for listener in tuple(listeners):
+        listener(name)

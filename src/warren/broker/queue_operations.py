@@ -1,0 +1,143 @@
+"""queue.declare and queue.delete, and the three ways in which queues go by themselves.
+
+A queue that may be deleted is hidden before the store is asked: the store takes its time, and what
+was found empty and unused must not get messages and consumers meanwhile, only to lose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from warren.broker.predeclared import require_free_name
+from warren.broker.removal import plan_removal
+from warren.broker.services import Services
+from warren.broker.topology import Topology
+from warren.broker.writer import TopologyWriter
+from warren.model.errors import SoftError, not_found, precondition_failed, resource_locked
+from warren.model.records import QueueRecord, describe_queue
+from warren.queues.arguments import (
+    require_same_queue,
+    require_server_name_allowed,
+    validate_queue,
+)
+from warren.queues.queue import Queue
+
+SERVER_NAME_PREFIX: Final = "amq.gen-"
+# A connection may own very many: they are deleted so many in a transaction.
+QUEUES_AT_ONCE_MAX: Final = 1_024
+
+
+def require_access(record: QueueRecord, connection_id: str) -> None:
+    """An exclusive queue is for the connection that declared it."""
+    if record.owner not in (None, connection_id):
+        raise _locked(record)
+
+
+def _locked(record: QueueRecord) -> SoftError:
+    return resource_locked(
+        f"cannot obtain exclusive access to locked {record}. It could be originally declared on "
+        "another connection or the exclusive property value does not match that of the original "
+        "declaration."
+    )
+
+
+class QueueOperations:
+    def __init__(self, topology: Topology, writer: TopologyWriter, services: Services) -> None:
+        self._topology = topology
+        self._writer = writer
+        self._services = services
+        self._creating = 0
+        # Exclusive queues on their way to the store, by owner. One whose declare was cancelled
+        # stays here until the owner goes: it may still come to be.
+        self._arriving: dict[str, set[str]] = {}
+
+    def lookup(self, name: str, connection_id: str) -> Queue:
+        queue = self._topology.queues.get(name)
+        if queue is None:
+            raise not_found(f"no {describe_queue(name, self._topology.vhost)}")
+        require_access(queue.record, connection_id)
+        return queue
+
+    def named(self, record: QueueRecord) -> QueueRecord:
+        """With the name it will have: the one asked for, if it may be, or one of the server's."""
+        if record.name:
+            require_free_name("queue", record.name)
+            return record
+        require_server_name_allowed(record.arguments)
+        return replace(record, name=SERVER_NAME_PREFIX + self._services.new_token())
+
+    async def declare(self, record: QueueRecord) -> Queue:
+        """Declare a queue whose name has been vetted."""
+        if record.exclusive:
+            record = replace(record, durable=False)
+        for _ in self._writer.attempts():
+            self._writer.require_open()
+            existing = self._topology.queues.get(record.name)
+            if existing is not None:
+                return _declare_again(existing, record)
+            self._require_room(record.name)
+            validate_queue(record)
+            # Once created it exists, and the next time around finds it: unless somebody was quick
+            # to delete it, and then it is declared again.
+            await self._create(record)
+        raise AssertionError("attempts end by raising")
+
+    async def delete(self, name: str, if_unused: bool, if_empty: bool, connection_id: str) -> int:
+        """How many messages were ready in it; deleting what is not there deletes none."""
+        self._writer.require_open()
+        queue = self._topology.queues.get(name)
+        if queue is None:
+            return 0
+        require_access(queue.record, connection_id)
+        if if_empty and queue.message_count:
+            raise precondition_failed(f"{queue.record} not empty")
+        if if_unused and queue.consumer_count:
+            raise precondition_failed(f"{queue.record} in use")
+        message_count = queue.message_count
+        await self._remove([queue])
+        return message_count
+
+    async def drop_exclusive(self, connection_id: str) -> None:
+        for name in sorted(self._arriving.pop(connection_id, ())):
+            await self._writer.settle(name)
+        names = self._topology.exclusive_queues_of(connection_id)
+        while names:
+            await self._remove([self._topology.queues[n] for n in names[:QUEUES_AT_ONCE_MAX]])
+            names = self._topology.exclusive_queues_of(connection_id)
+
+    async def drop_idle(self, queue: Queue) -> None:
+        """Delete a queue that nobody uses, unless somebody does by now."""
+        is_there = self._topology.queues.get(queue.record.name) is queue
+        if is_there and not queue.consumer_count:
+            await self._remove([queue])
+
+    async def _create(self, record: QueueRecord) -> None:
+        arriving = self._arriving.setdefault(record.owner, set()) if record.owner else set()
+        arriving.add(record.name)
+        self._creating += 1
+        try:
+            await self._writer.create_queue(record)
+            arriving.discard(record.name)
+        finally:
+            self._creating -= 1
+
+    async def _remove(self, queues: Sequence[Queue]) -> None:
+        with self._topology.hiding(queues):
+            for _ in self._writer.attempts():
+                left = [queue.record.name for queue in queues if self._topology.is_hidden(queue)]
+                if not left or await self._writer.remove(plan_removal(self._topology, left)):
+                    return
+
+    def _require_room(self, name: str) -> None:
+        queue_count = len(self._topology.queues) + self._creating
+        self._services.require_room_for_queue(self._topology.vhost, name, queue_count)
+
+
+def _declare_again(queue: Queue, record: QueueRecord) -> Queue:
+    if queue.record.owner != record.owner:
+        raise _locked(queue.record)
+    require_same_queue(queue.record, record)
+    queue.touch()
+    return queue

@@ -1,0 +1,80 @@
+"""What goes along when an exchange, a queue or a binding goes.
+
+Bindings go with either of their ends. An auto-delete exchange goes with the last binding of which
+it is the source, and then those that lead to it go too, and so on up the line.
+
+**Against whom.** The plan is made from what this node knows, and something may be added before it
+reaches the store. Two things keep it right.
+
+1. An auto-delete exchange gets a new version in the store whenever a binding from it is made or
+   removed, and the plan insists on the version it has seen. So nobody deletes one that has just
+   got a binding, and of two who remove the last two bindings the second sees that it is the last.
+2. For other ends that would be too dear: all who bind to a popular exchange would stand in line.
+   There, a binding made at the last moment is left over: an *orphan*. Making a binding insists on
+   the versions of both its ends, so it came before the end went, and everybody who is told that
+   the end went knows of it already. It is dropped from memory at once, and removed from the store
+   before the removal is answered; should the node die between the two, at the next start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from warren.broker.topology import Topology
+from warren.model.records import BindingRecord, Destination, DestinationKind
+
+
+@dataclass(slots=True)
+class Removal:
+    """Dictionaries serve as ordered sets."""
+
+    queues: dict[str, None] = field(default_factory=dict)
+    exchanges: dict[str, None] = field(default_factory=dict)
+    bindings: dict[BindingRecord, None] = field(default_factory=dict)
+    # Auto-delete exchanges that lose a binding and stay.
+    spared: dict[str, None] = field(default_factory=dict)
+
+
+def plan_removal(
+    topology: Topology,
+    queues: Iterable[str] = (),
+    exchanges: Iterable[str] = (),
+    bindings: Iterable[BindingRecord] = (),
+) -> Removal:
+    removal = Removal(dict.fromkeys(queues), {}, dict.fromkeys(bindings))
+    for name in removal.queues:
+        _take_bindings_to(topology, removal, Destination(DestinationKind.QUEUE, name))
+    leaving = [*exchanges] or _left_without_bindings(topology, removal)
+    while leaving:
+        for name in leaving:
+            removal.exchanges[name] = None
+            removal.bindings.update(dict.fromkeys(topology.bindings.of_source(name)))
+            _take_bindings_to(topology, removal, Destination(DestinationKind.EXCHANGE, name))
+        leaving = _left_without_bindings(topology, removal)
+    removal.spared = _auto_delete_sources(topology, removal)
+    return removal
+
+
+def _take_bindings_to(topology: Topology, removal: Removal, end: Destination) -> None:
+    removal.bindings.update(dict.fromkeys(topology.bindings.of_destination(end)))
+
+
+def _left_without_bindings(topology: Topology, removal: Removal) -> list[str]:
+    lost = Counter(binding.source for binding in removal.bindings)
+    return [
+        name
+        for name in _auto_delete_sources(topology, removal)
+        if lost[name] == topology.bindings.count_of_source(name)
+    ]
+
+
+def _auto_delete_sources(topology: Topology, removal: Removal) -> dict[str, None]:
+    """Of the bindings that go; those that go themselves left out."""
+    sources = dict.fromkeys(binding.source for binding in removal.bindings)
+    return {
+        name: None
+        for name in sources
+        if name not in removal.exchanges and topology.exchanges[name].record.auto_delete
+    }

@@ -1,0 +1,147 @@
+"""Changes of a virtual host as transactions of the metadata store.
+
+What is durable is stored for good; the rest is put with the node's lease and is gone when the node
+is. A binding is durable if both its ends are. Every method answers False if the transaction was
+refused because something it relied on had changed: then the caller looks again, since what was
+allowed a moment ago may not be any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from warren.broker.removal import Removal
+from warren.broker.services import Services
+from warren.broker.topology import Topology
+from warren.metadata.codec import TopologyRecord, encode_record
+from warren.metadata.keys import binding_key, exchange_key, queue_key, vhost_key
+from warren.metadata.store import Check, Delete, Operation, Put
+from warren.model.errors import connection_forced, internal_error
+from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
+
+# Each refusal means that somebody else got ahead, so waiting in vain takes a very busy crowd.
+CHANGE_ATTEMPTS_MAX: Final = 10_000
+# An exchange may have bindings without number. Above this many they are removed in several
+# transactions, so that the node can do something else in between.
+BINDINGS_PER_TRANSACTION_MAX: Final = 4_096
+
+
+class TopologyWriter:
+    """`vhost_version` is that of the virtual host's own record in the store."""
+
+    def __init__(self, topology: Topology, services: Services, vhost_version: int) -> None:
+        self.vhost_version = vhost_version
+        self.is_closed = False
+        self._topology = topology
+        self._vhost = topology.vhost
+        self._services = services
+
+    def require_open(self) -> None:
+        if self.is_closed:
+            raise connection_forced(f"vhost '{self._vhost}' is deleted")
+
+    def attempts(self) -> Iterator[None]:
+        """Once around for each attempt."""
+        for _ in range(CHANGE_ATTEMPTS_MAX):
+            yield
+        raise internal_error(f"vhost '{self._vhost}' changes too fast")
+
+    async def create_exchange(self, record: ExchangeRecord) -> bool:
+        key = exchange_key(self._vhost, record.name)
+        checks = [*self._check_vhost(record.durable), Check(key, 0)]
+        return await self._transact(checks, [self._put(key, record, record.durable)])
+
+    async def create_queue(self, record: QueueRecord) -> bool:
+        key = queue_key(self._vhost, record.name)
+        checks = [*self._check_vhost(record.durable), Check(key, 0)]
+        return await self._transact(checks, [self._put(key, record, record.durable)])
+
+    async def create_binding(self, binding: BindingRecord) -> bool:
+        source = self._topology.exchanges[binding.source].record
+        is_durable = source.durable and self._is_destination_durable(binding)
+        key = binding_key(binding)
+        checks = [
+            *self._check_vhost(is_durable),
+            self._check_exchange(source.name),
+            self._check_destination(binding),
+            Check(key, 0),
+        ]
+        changes: list[Operation] = [self._put(key, binding, is_durable)]
+        if source.auto_delete:
+            changes.append(self._renew(source.name))
+        return await self._transact(list(dict.fromkeys(checks)), changes)
+
+    async def remove(self, removal: Removal) -> bool:
+        if await self._remove_first_bindings(removal):
+            return False
+        checks = [self._check_queue(name) for name in removal.queues]
+        checks += [self._check_exchange(name) for name in (*removal.exchanges, *removal.spared)]
+        changes: list[Operation] = [Delete(binding_key(each)) for each in removal.bindings]
+        changes += [Delete(queue_key(self._vhost, name)) for name in removal.queues]
+        changes += [Delete(exchange_key(self._vhost, name)) for name in removal.exchanges]
+        changes += [self._renew(name) for name in removal.spared]
+        if not await self._transact(checks, changes):
+            return False
+        await self.remove_orphans()
+        return True
+
+    async def remove_orphans(self) -> None:
+        """Delete from the store the bindings that have lost an end."""
+        for key in sorted(self._topology.orphans):
+            stored = await self._services.store.get(key)
+            # Unless somebody has bound anew, and the key means that binding now.
+            if stored is not None and key in self._topology.orphans:
+                await self._transact([Check(key, stored.version)], [Delete(key)])
+
+    async def settle(self, queue: str) -> None:
+        """Wait until all transactions about this queue that were submitted before are through."""
+        await self._transact([self._check_queue(queue)], [])
+
+    async def _remove_first_bindings(self, removal: Removal) -> bool:
+        """If there are very many, remove some ahead; True if the rest has to be planned anew.
+
+        Not those of auto-delete exchanges that are to go because they lose them.
+        """
+        if len(removal.bindings) <= BINDINGS_PER_TRANSACTION_MAX:
+            return False
+        exchanges = self._topology.exchanges
+        plain = [b for b in removal.bindings if not exchanges[b.source].record.auto_delete]
+        first = plain[:BINDINGS_PER_TRANSACTION_MAX]
+        if first:
+            await self._transact([], [Delete(binding_key(binding)) for binding in first])
+        return bool(first)
+
+    async def _transact(self, checks: list[Check], changes: list[Operation]) -> bool:
+        return await self._services.store.transact(checks, changes)
+
+    def _put(self, key: str, record: TopologyRecord, is_durable: bool) -> Put:
+        lease = None if is_durable else self._services.lease()
+        return Put(key, encode_record(record), lease)
+
+    def _renew(self, exchange: str) -> Put:
+        """The same record again, for a new version."""
+        record = self._topology.exchanges[exchange].record
+        return self._put(exchange_key(self._vhost, exchange), record, record.durable)
+
+    def _check_vhost(self, is_durable: bool) -> list[Check]:
+        """Nothing durable may be left to a virtual host that has just been deleted."""
+        return [Check(vhost_key(self._vhost), self.vhost_version)] if is_durable else []
+
+    def _check_exchange(self, name: str) -> Check:
+        key = exchange_key(self._vhost, name)
+        return Check(key, self._topology.stored_version(key))
+
+    def _check_queue(self, name: str) -> Check:
+        key = queue_key(self._vhost, name)
+        return Check(key, self._topology.stored_version(key))
+
+    def _check_destination(self, binding: BindingRecord) -> Check:
+        if binding.destination.kind is DestinationKind.EXCHANGE:
+            return self._check_exchange(binding.destination.name)
+        return self._check_queue(binding.destination.name)
+
+    def _is_destination_durable(self, binding: BindingRecord) -> bool:
+        if binding.destination.kind is DestinationKind.EXCHANGE:
+            return self._topology.exchanges[binding.destination.name].record.durable
+        return self._topology.queues[binding.destination.name].record.durable
