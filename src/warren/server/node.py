@@ -12,18 +12,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from warren.auth.access import AccessControl
 from warren.auth.admin import AccessAdmin, Defaults
-from warren.broker.broker import KEEP_ALIVE_INTERVAL_S
+from warren.broker.broker import KEEP_ALIVE_INTERVAL_S, Broker
+from warren.broker.queue_host import QueueFactory
 from warren.metadata.sqlite import SqliteStore
+from warren.server.clock import LoopClock
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
-from warren.server.context import ConnectionContext
+from warren.server.context import ConnectionContext, new_token
 from warren.server.listener import (
     AmqpListener,
     ClientConnection,
@@ -60,15 +63,18 @@ class Node:
         self.connections = ConnectionRegistry(
             connection_limit(raise_descriptor_limit(), config.connection_max)
         )
+        clock = LoopClock()
         self.store = SqliteStore(config.data_dir / METADATA_FILE)
-        self.context = ConnectionContext(config, self.store, self.connections)
-        self.broker = self.context.broker
-        self.broker.admin = AccessAdmin(self.store, self.broker.access, _defaults(config))
+        access = AccessControl(config.loopback_users)
+        queue_factory = QueueFactory(clock, self._spawn)
+        self.broker = Broker(self.store, access, queue_factory.make, new_token)
+        self.broker.admin = AccessAdmin(self.store, access, _defaults(config))
+        queue_factory.vhosts = self.broker.vhosts
+        self.context = ConnectionContext(
+            config, self.broker, queue_factory, self.connections, clock
+        )
         self._listener = AmqpListener(
-            lambda: make_connection(self.context),
-            self.connections,
-            self.context.clock,
-            config.tcp_backlog,
+            lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
@@ -150,6 +156,9 @@ class Node:
 
     def _open_connections(self) -> list[AmqpConnection]:
         return [c for c in self.connections if isinstance(c, AmqpConnection) and c.is_open]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self.context.spawn(work)
 
     def _tick_channels(self) -> None:
         """Look for deliveries that were not acknowledged in time."""
