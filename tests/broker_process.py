@@ -45,10 +45,11 @@ def broker_command() -> str:
 class BrokerProcess:
     """`warren server` with its data under `directory`; can be stopped, killed and started again."""
 
-    def __init__(self, directory: Path, config: str = "") -> None:
+    def __init__(self, directory: Path, config: str = "", bind: str = "127.0.0.1") -> None:
         port, self.http_port = free_ports(2)
         self.address = Address("127.0.0.1", port)
         self.log_path = directory / "broker.log"
+        self._bind = bind
         self._data_dir = directory / "data"
         self._config_path = directory / "broker.conf" if config else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -57,7 +58,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         command = [
-            broker_command(), "server",
+            broker_command(), "server", "--bind", self._bind,
             "--port", str(self.address.port),
             "--http-port", str(self.http_port),
             "--data-dir", str(self._data_dir),

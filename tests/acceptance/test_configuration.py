@@ -1,0 +1,102 @@
+"""Settings that change what a client may do, each with a broker started for it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acceptance.raw_client import Login, RawClient
+from broker_process import Address, BrokerProcess
+
+
+@pytest.fixture
+def configured(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrokerProcess]:
+    """A broker that reads the configuration given as the fixture's parameter."""
+    process = BrokerProcess(tmp_path, config=request.param)
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.mark.parametrize("configured", ["max_message_size = 1024\n"], indirect=True)
+def test_a_message_may_be_too_big(configured: BrokerProcess) -> None:
+    """T149: with a limit of 1024 bytes 1024 pass and 1025 are a 406."""
+    with RawClient(configured.address).open() as client:
+        queue = client.call(1, "queue.declare", exclusive=True).queue
+        client.publish(1, b"x" * 1024, routing_key=queue)
+        message = client.get(1, queue)
+        assert message is not None
+        client.publish(1, b"x" * 1025, routing_key=queue)
+        close = client.expect_channel_close(1, 406)
+        assert close.reply_text == (
+            "PRECONDITION_FAILED - message size 1025 is larger than configured max size 1024"
+        )
+
+
+@pytest.mark.parametrize(
+    "configured", ["consumer_timeout = 500\nchannel_tick_interval = 200\n"], indirect=True
+)
+def test_a_consumer_that_never_acknowledges_loses_its_channel(configured: BrokerProcess) -> None:
+    """T150: 406 within timeout and tick; the message is ready again for others."""
+    with RawClient(configured.address).open(channels=2) as client:
+        queue = client.call(1, "queue.declare", exclusive=True).queue
+        client.publish(1, b"held", routing_key=queue)
+        client.call(1, "basic.consume", queue=queue)
+        client.expect_content(1, "basic.deliver")
+        close = client.expect_channel_close(1, 406)
+        assert close.reply_text == (
+            "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. "
+            "Timeout value used: 500 ms. This timeout value can be configured, "
+            "see consumers doc guide to learn more"
+        )
+        message = client.get(2, queue)
+        assert message is not None
+        assert (message.body, message.method.redelivered) == (b"held", True)
+
+
+@pytest.mark.parametrize(
+    "configured", ["heartbeat = 7\nchannel_max = 100\nframe_max = 8192\n"], indirect=True
+)
+def test_the_offer_can_be_configured(configured: BrokerProcess) -> None:
+    """T004: tune tells what the file says."""
+    with RawClient(configured.address) as client:
+        tune = client.log_in(Login())
+        assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (100, 8192, 7)
+
+
+def outward_address() -> str:
+    """An address of this machine that is not loopback; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return str(probe.getsockname()[0])
+
+
+@pytest.mark.parametrize(("config", "welcome"), [("", False), ("loopback_users = none\n", True)])
+def test_guest_may_come_from_loopback_only(tmp_path: Path, config: str, welcome: bool) -> None:
+    """T010: from elsewhere the login is refused, unless the configuration allows it."""
+    host = outward_address()
+    process = BrokerProcess(tmp_path, config, bind="0.0.0.0")
+    process.start()
+    try:
+        with RawClient(Address(host, process.address.port)) as client:
+            client.greet()
+            client.send(
+                0,
+                "connection.start-ok",
+                client_properties=Login().client_properties,
+                mechanism="PLAIN",
+                response=Login().plain,
+                locale="en_US",
+            )
+            if welcome:
+                client.expect(0, "connection.tune")
+            else:
+                assert "Login was refused" in client.expect_connection_close(403).reply_text
+    finally:
+        process.stop()
