@@ -22,13 +22,12 @@ PACKAGE = Path("src/warren")
 COMPILED = sorted(
     [*PACKAGE.rglob("*.pyx"), *(p for p in PACKAGE.rglob("*.py") if p.with_suffix(".pxd").exists())]
 )
+# Compiled Python keeps Python's meaning, index checks included; only the kernel does without.
 DIRECTIVES = {
     "language_level": 3,
     "annotation_typing": False,  # the .pxd alone decides C types; annotations are for mypy
-    "boundscheck": DEBUG,
-    "wraparound": False,  # so a compiled module never indexes from the end: no items[-1]
-    "cdivision": True,
 }
+KERNEL_DIRECTIVES = DIRECTIVES | {"boundscheck": DEBUG, "wraparound": False, "cdivision": True}
 # Generated C is full of unused functions, so not every warning can be an error; these can.
 FLAGS = [
     "-O1" if DEBUG else "-O3",
@@ -55,12 +54,17 @@ def extensions() -> list[Extension]:
 
     Options.warning_errors = True
     required = bool(os.environ.get("REQUIRE_CYTHON"))
-    modules = [
-        Extension(module_name(p), [str(p)], extra_compile_args=FLAGS, optional=not required)
-        for p in COMPILED
-    ]
+
+    def compiled(suffix: str, directives: dict[str, object]) -> list[Extension]:
+        modules = [
+            Extension(module_name(p), [str(p)], extra_compile_args=FLAGS, optional=not required)
+            for p in COMPILED
+            if p.suffix == suffix
+        ]
+        return cythonize(modules, build_dir=f"{BUILD}/c", compiler_directives=directives)
+
     try:
-        return cythonize(modules, build_dir=f"{BUILD}/c", compiler_directives=DIRECTIVES)
+        return compiled(".pyx", KERNEL_DIRECTIVES) + compiled(".py", DIRECTIVES)
     except Exception:
         if required:
             raise

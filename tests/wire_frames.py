@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from warren.wire.fault_kinds import FaultKind
+
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 NO_PROPERTIES = b"\x00\x00"
 FRAME_MAX = 131_072
@@ -94,6 +96,19 @@ def described(event: Any) -> tuple[Any, ...]:
         case unknown:
             raise AssertionError(f"no event: {unknown}")
     return (*(getattr(event, n) for n in names), type(event).__name__)
+
+
+def event_names(events: list[Any]) -> list[str]:
+    """What came, in short: the class of an event, of a fault its kind."""
+    return [
+        FaultKind(event.kind).name if type(event).__name__ == "Fault" else type(event).__name__
+        for event in events
+    ]
+
+
+def only(events: list[Any]) -> Any:
+    assert len(events) == 1, event_names(events)
+    return events[0]
 
 
 def cut(data: bytes, boundaries: Iterable[int]) -> list[bytes]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from warren.model.clock import TimerHandle
 from warren.model.errors import access_refused
 from warren.model.records import QueueRecord
-from warren.queues.arguments import Overflow, QueueSettings
+from warren.queues.settings import Overflow, QueueSettings
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue, Publisher
 from warren.queues.consumers import Consumer, ConsumerRotation

@@ -79,7 +79,10 @@ cdef enum:
     USER_ID = 0x0010
     CLUSTER_ID = 0x0004
 
-    TABLE_DEPTH_MAX = 64
+    TABLE_DEPTH_MAX = 100  # twin: limits.TABLE_DEPTH_MAX
+    # All ones: not a finite number, and Erlang (so RabbitMQ) has no other floats.
+    FLOAT_EXPONENT = 0x7F80
+    DOUBLE_EXPONENT = 0x7FF0
     EXPIRATION_DIGITS_MAX = 12
     DIGIT_ZERO = 48
 
@@ -167,12 +170,18 @@ cdef Py_ssize_t value_bytes(const uint8_t* p, Py_ssize_t left, int depth) noexce
             return -1
     else:
         return -1
-    return 1 + size if 1 + size <= left else -1
+    if 1 + size > left:
+        return -1
+    if kind == b'f' and read16(p + 1) & FLOAT_EXPONENT == FLOAT_EXPONENT:
+        return -1
+    if kind == b'd' and read16(p + 1) & DOUBLE_EXPONENT == DOUBLE_EXPONENT:
+        return -1
+    return 1 + size
 
 
 cdef bint array_is_sound(const uint8_t* p, Py_ssize_t left, int depth) noexcept nogil:
     cdef Py_ssize_t size
-    if depth > TABLE_DEPTH_MAX:
+    if depth >= TABLE_DEPTH_MAX:
         return False
     while left > 0:
         size = value_bytes(p, left, depth)
@@ -185,7 +194,7 @@ cdef bint array_is_sound(const uint8_t* p, Py_ssize_t left, int depth) noexcept 
 
 cdef bint table_is_sound(const uint8_t* p, Py_ssize_t left, int depth) noexcept nogil:
     cdef Py_ssize_t size
-    if depth > TABLE_DEPTH_MAX:
+    if depth >= TABLE_DEPTH_MAX:
         return False
     while left > 0:
         size = 1 + p[0]

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntFlag
+from math import isfinite
+from struct import Struct
 from typing import Final
 
-TABLE_DEPTH_MAX: Final = 64
+from warren.model.limits import EXPIRY_MS_MAX, TABLE_DEPTH_MAX
+
 EXPIRATION_NONE: Final = -1
 EXPIRATION_ODD: Final = -2
-EXPIRATION_MS_MAX: Final = 4_294_967_295
-EXPIRATION_DIGITS_MAX: Final = 10
+EXPIRATION_DIGITS_MAX: Final = len(str(EXPIRY_MS_MAX))
 KEYS_OF_MORE_KEYS: Final = frozenset({b"CC", b"BCC"})
 
 FIXED_SIZE_BYTES: Final = {
     b"V": 0,
     b"t": 1, b"b": 1, b"B": 1,
     b"s": 2, b"u": 2,
-    b"I": 4, b"i": 4, b"f": 4,
+    b"I": 4, b"i": 4,
     b"D": 5,
-    b"l": 8, b"L": 8, b"d": 8, b"T": 8,
+    b"l": 8, b"L": 8, b"T": 8,
 }  # fmt: skip
+FLOATS: Final = {b"f": Struct(">f"), b"d": Struct(">d")}
 
 
 class MalformedBlock(ValueError):
@@ -108,7 +111,7 @@ def check_table(table: bytes, depth: int) -> None:
 
 def table_keys(table: bytes, depth: int) -> Iterator[bytes]:
     """The keys of a table, whose values are checked on the way."""
-    if depth > TABLE_DEPTH_MAX:
+    if depth >= TABLE_DEPTH_MAX:
         raise MalformedBlock("nested too deeply")
     octets = Octets(table)
     while octets:
@@ -117,7 +120,7 @@ def table_keys(table: bytes, depth: int) -> Iterator[bytes]:
 
 
 def check_array(array: bytes, depth: int) -> None:
-    if depth > TABLE_DEPTH_MAX:
+    if depth >= TABLE_DEPTH_MAX:
         raise MalformedBlock("nested too deeply")
     octets = Octets(array)
     while octets:
@@ -128,6 +131,8 @@ def check_value(octets: Octets, depth: int) -> None:
     letter = octets.take(1)
     if letter in FIXED_SIZE_BYTES:
         octets.take(FIXED_SIZE_BYTES[letter])
+    elif letter in FLOATS:
+        check_float(octets, FLOATS[letter])
     elif letter in {b"S", b"x"}:
         octets.long_string()
     elif letter == b"F":
@@ -136,6 +141,12 @@ def check_value(octets: Octets, depth: int) -> None:
         check_array(octets.long_string(), depth + 1)
     else:
         raise MalformedBlock("unknown type of field")
+
+
+def check_float(octets: Octets, layout: Struct) -> None:
+    """Erlang has no infinity and no NaN, so RabbitMQ cannot read them."""
+    if not isfinite(layout.unpack(octets.take(layout.size))[0]):
+        raise MalformedBlock("not a finite number")
 
 
 def names_more_keys(table: bytes) -> bool:
@@ -148,4 +159,4 @@ def parse_expiration(text: bytes) -> int:
     if not text.isdigit() or len(text) > EXPIRATION_DIGITS_MAX:
         return EXPIRATION_ODD
     value = int(text)
-    return value if value <= EXPIRATION_MS_MAX else EXPIRATION_ODD
+    return value if value <= EXPIRY_MS_MAX else EXPIRATION_ODD

@@ -1,0 +1,43 @@
+"""Publishing a dead message to its queue's dead-letter exchange.
+
+An internal publish: nobody's permissions, no confirms, not mandatory. If the exchange is not there
+the message is gone, as in RabbitMQ.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from warren.queues.dead_letter import Death, DeathReason, dead_letter, split_cycles
+from warren.queues.queue import Queue
+from warren.wire.codec import Message, PropertyBlock
+from warren.wire.properties import decode_properties, encode_properties
+from warren.wire.route_key import make_route_key, split_route_key
+
+if TYPE_CHECKING:
+    from warren.broker.vhost import VirtualHost
+
+_log = logging.getLogger("warren.queue")
+
+
+def publish_dead(vhost: VirtualHost, queue: Queue, message: Message, reason: DeathReason) -> None:
+    settings = queue.settings
+    target = settings.dead_letter_exchange
+    if target is None or target not in vhost.exchanges:
+        return
+    exchange, routing_key = split_route_key(message.route_key)
+    death = Death(reason, queue.record.name, exchange, routing_key, queue.host.clock.wall_seconds())
+    dead = dead_letter(
+        decode_properties(message.properties.raw), death, settings.dead_letter_routing_key
+    )
+    headers = dead.properties.headers
+    queues = vhost.route(target, dead.routing_keys, headers)
+    kept, skipped = split_cycles([q.record.name for q in queues], reason, headers)
+    for name in skipped:
+        _log.warning("message dropped: dead-letter cycle through %s of %s", name, queue.record)
+    block = PropertyBlock(encode_properties(dead.properties))
+    reborn = Message(make_route_key(target, dead.routing_keys[0]), block, message.body)
+    for each in queues:
+        if each.record.name in kept:
+            each.publish(reborn, None, 0)

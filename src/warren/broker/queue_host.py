@@ -1,0 +1,90 @@
+"""Makes the queues of this node, and does what they cannot do themselves.
+
+A queue knows nothing of exchanges or of the metadata store. It says that messages have died, that
+its last consumer has gone, that nobody has used it for long; what follows from that is done here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from warren.broker.dead_lettering import publish_dead
+from warren.model.clock import Clock
+from warren.model.records import QueueRecord
+from warren.queues.backing import BackingQueue
+from warren.queues.host import DeathReason
+from warren.queues.memory_backing import MemoryBacking
+from warren.queues.priority_backing import PriorityBacking
+from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings, settings_of
+from warren.wire.codec import Message
+
+if TYPE_CHECKING:
+    from warren.broker.vhost import VirtualHost
+
+
+class Running(Awaitable[None], Protocol):
+    """Work under way, such as a task."""
+
+    def done(self) -> bool: ...
+
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], Running]
+
+
+class QueueFactory:
+    """The `QueueHost` of every queue it makes."""
+
+    def __init__(self, clock: Clock, spawn: Spawn) -> None:
+        self.clock = clock
+        # Set by the broker, which needs the factory to make its virtual hosts.
+        self.vhosts: Mapping[str, VirtualHost] = {}
+        self._spawn = spawn
+        self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
+        self._removals: set[Running] = set()
+
+    def make(self, record: QueueRecord) -> Queue:
+        settings = settings_of(record)
+        return Queue(record, settings, _backing_for(settings), self)
+
+    def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
+        # Not at once: the target may be the very queue that is in the middle of something.
+        if not self._dead:
+            self.clock.call_later(0, self._publish_dead)
+        self._dead.append((queue, messages, reason))
+
+    def unused(self, queue: Queue) -> None:
+        vhost = self.vhosts.get(queue.record.vhost)
+        if vhost is not None:
+            self._remove(vhost.queue_unused(queue))
+
+    def expired(self, queue: Queue) -> None:
+        vhost = self.vhosts.get(queue.record.vhost)
+        if vhost is not None:
+            self._remove(vhost.queue_expired(queue))
+
+    async def removals_done(self) -> None:
+        """Wait for the queues that are on their way out at this moment."""
+        for removal in tuple(self._removals):
+            await removal
+
+    def _remove(self, work: Coroutine[Any, Any, None]) -> None:
+        self._removals = {removal for removal in self._removals if not removal.done()}
+        self._removals.add(self._spawn(work))
+
+    def _publish_dead(self) -> None:
+        dead, self._dead = self._dead, deque()
+        for queue, messages, reason in dead:
+            vhost = self.vhosts.get(queue.record.vhost)
+            if vhost is None:
+                continue
+            for message in messages:
+                publish_dead(vhost, queue, message, reason)
+
+
+def _backing_for(settings: QueueSettings) -> BackingQueue:
+    if settings.max_priority is not None:
+        return PriorityBacking(settings.max_priority, MemoryBacking)
+    return MemoryBacking()

@@ -1,0 +1,1 @@
+"""Channels: where what clients ask for meets exchanges, queues and permissions."""

@@ -1,0 +1,176 @@
+"""basic.* but publish and ack, which have the short way: qos, consume, cancel, get, nack ..."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from struct import Struct
+from typing import Any, Final
+
+from pamqp import commands
+
+from warren.channels.channel import Channel
+from warren.channels.names import arguments_of, queue_or_last
+from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_replies
+from warren.channels.transaction import Settlement, settle
+from warren.model.errors import not_allowed, not_implemented, precondition_failed
+from warren.queues.arguments import QueueType, consumer_priority, validate_consumer_arguments
+from warren.queues.boundary import Holder
+from warren.queues.consumers import Consumer
+from warren.queues.delivery import UnknownDeliveryTag
+from warren.queues.queue import Queue
+from warren.wire.codec import QueuedMessage
+from warren.wire.methods import Method
+
+CONSUMER_TAG_PREFIX: Final = "amq.ctag-"
+_GET_OK_HEAD: Final = Struct(">HHQB")
+_GET_OK_TAIL: Final = Struct(">I")
+
+
+def qos(channel: Channel, method: commands.Basic.Qos) -> Method:
+    if method.prefetch_size:
+        raise not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
+    deliveries = channel.deliveries
+    if method.global_:
+        deliveries.prefetch_limit = method.prefetch_count
+    else:
+        channel.prefetch = method.prefetch_count
+        deliveries.prefetch_limit = 0
+    deliveries.wake_waiting()
+    return commands.Basic.QosOk()
+
+
+def consume(channel: Channel, method: commands.Basic.Consume) -> None:
+    tag = method.consumer_tag or channel.session.host.random_name(CONSUMER_TAG_PREFIX)
+    if method.queue == DIRECT_REPLY_TO:
+        consume_replies(channel, tag, method.no_ack, channel.session.host.random_name(""))
+        _consume_ok(channel, method, tag)
+        return
+    name = queue_or_last(channel, method.queue)
+    channel.session.require(channel, "queue", name, "read")
+    if tag in channel.consumers:
+        raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
+    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
+    _require_classic_delivery(queue)
+    arguments = arguments_of(method)
+    validate_consumer_arguments(queue.record, arguments)
+    queue.check_consumer(method.exclusive)
+    consumer = Consumer(queue, channel.deliveries, tag, method.no_ack, channel.prefetch)
+    consumer.priority = consumer_priority(arguments)
+    consumer.exclusive = method.exclusive
+    consumer.arguments = arguments
+    consumer.on_cancelled = lambda gone: _cancelled_by_server(channel, gone)
+    channel.consumers[tag] = consumer
+    _consume_ok(channel, method, tag)
+    queue.add_consumer(consumer)
+
+
+def cancel(
+    channel: Channel, method: commands.Basic.Cancel
+) -> Method | None | Coroutine[Any, Any, Method | None]:
+    tag = str(method.consumer_tag)
+    reply = None if method.nowait else _with_tag(commands.Basic.CancelOk, tag)
+    reply_consumer = channel.reply_consumer
+    if reply_consumer is not None and reply_consumer.consumer.tag == tag:
+        stop_replies(channel)
+        return reply
+    consumer = channel.consumers.pop(tag, None)
+    if consumer is None:
+        return reply
+    queue = consumer.queue
+    queue.remove_consumer(consumer)
+    if queue.record.auto_delete and not queue.consumer_count:
+        return _after_deletions(channel, reply)
+    return reply
+
+
+async def _after_deletions(channel: Channel, reply: Method | None) -> Method | None:
+    await channel.session.host.deletions_done()
+    return reply
+
+
+def get(channel: Channel, method: commands.Basic.Get) -> Method | None:
+    name = queue_or_last(channel, method.queue)
+    channel.session.require(channel, "queue", name, "read")
+    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
+    _require_classic_delivery(queue)
+    queued = queue.get()
+    if queued is None:
+        return commands.Basic.GetEmpty()
+    if method.no_ack:
+        tag = channel.deliveries.next_tag
+        channel.deliveries.next_tag = tag + 1
+        queue.acked([queued])
+    else:
+        tag = channel.deliveries.track(queued, Holder(queue))
+    payload = _get_ok(queued, tag, queue.message_count)
+    channel.output.content(channel.number, payload, queued.message)
+    return None
+
+
+def nack(channel: Channel, method: commands.Basic.Nack) -> None:
+    _settle(channel, method.delivery_tag, method.multiple, method.requeue)
+
+
+def reject(channel: Channel, method: commands.Basic.Reject) -> None:
+    _settle(channel, method.delivery_tag or 0, False, method.requeue)
+
+
+def ack(channel: Channel, method: commands.Basic.Ack) -> None:
+    channel.ack(method.delivery_tag, method.multiple)
+
+
+def recover(channel: Channel, method: commands.Basic.Recover) -> Method:
+    recover_async(channel, method)
+    return commands.Basic.RecoverOk()
+
+
+def recover_async(
+    channel: Channel, method: commands.Basic.Recover | commands.Basic.RecoverAsync
+) -> None:
+    if not method.requeue:
+        raise not_implemented("requeue=false")
+    channel.deliveries.settle_requeued(channel.deliveries.take_all())
+
+
+def _settle(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
+    settlement = Settlement.REQUEUE if requeue else Settlement.REJECT
+    try:
+        if channel.transaction is not None:
+            channel.transaction.settle(settlement, tag, multiple)
+        else:
+            settle(channel, settlement, channel.deliveries.take(tag, multiple))
+    except UnknownDeliveryTag as error:
+        raise precondition_failed(str(error)) from None
+
+
+def _require_classic_delivery(queue: Queue) -> None:
+    if queue.settings.queue_type is QueueType.STREAM:
+        raise not_implemented("consuming from stream queues is not supported yet")
+
+
+def _cancelled_by_server(channel: Channel, consumer: Consumer) -> None:
+    """The queue is gone: clients that said they understand it are told."""
+    channel.consumers.pop(consumer.tag, None)
+    if channel.session.host.capabilities.consumer_cancel_notify and not channel.is_closing:
+        method = _with_tag(commands.Basic.Cancel, consumer.tag)
+        method.nowait = True
+        channel.session.send(channel, method)
+
+
+def _consume_ok(channel: Channel, method: commands.Basic.Consume, tag: str) -> None:
+    """Before the first delivery, which registering the consumer may bring about."""
+    if not method.nowait:
+        channel.session.send(channel, _with_tag(commands.Basic.ConsumeOk, tag))
+
+
+def _with_tag(kind: type[Method], tag: str) -> Any:
+    method: Any = kind.__new__(kind)
+    method.consumer_tag = tag
+    return method
+
+
+def _get_ok(queued: QueuedMessage, tag: int, messages_left: int) -> bytes:
+    head = _GET_OK_HEAD.pack(60, 71, tag, queued.redelivered)
+    return head + queued.message.route_key + _GET_OK_TAIL.pack(messages_left)
+
+

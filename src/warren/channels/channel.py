@@ -1,0 +1,100 @@
+"""A channel: what a client published, has been delivered, and asked for, in order.
+
+The compiled part is here: a publish on a known route and an acknowledgement. Whatever is rare or
+has rules to it is in the modules beside, as functions of a channel: `publishing` (finding routes,
+looking into properties), `transaction`, and the methods by class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.channels.confirms import Confirms
+from warren.channels.publishing import publish_carefully
+from warren.model.errors import precondition_failed
+from warren.queues.boundary import PENDING, REJECTED, AbstractQueue
+from warren.queues.consumers import Consumer
+from warren.queues.delivery import Deliveries, UnknownDeliveryTag
+from warren.wire.codec import Message
+
+if TYPE_CHECKING:
+    from warren.channels.reply_to import ReplyConsumer
+    from warren.channels.session import Session
+    from warren.channels.transaction import Transaction
+
+
+class Channel:
+    def __init__(self, session: Session, number: int) -> None:
+        self.session = session
+        self.number = number
+        self.is_closing = False
+        self.output = session.output
+        self.vhost = session.vhost
+        self.version = session.vhost.version
+        self.deliveries = Deliveries(number, session.output, session.turn_clock)
+        self.consumers: dict[str, Consumer] = {}
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.reply_consumer: ReplyConsumer | None = None
+        self.last_queue: str | None = None
+        self.prefetch = 0
+        # Routes used so far, good while the topology's version is the one they were found in.
+        self.routes: dict[bytes, tuple[AbstractQueue, ...]] = {}
+        self.routes_version = 0
+        self.allowed: dict[tuple[str, str, str], None] = {}
+
+    def publish(self, message: Message) -> None:
+        if self.routes_version != self.version.value:
+            self.forget_routes()
+        queues = self.routes.get(message.route_key)
+        if (
+            queues is None
+            or not queues
+            or message.flags > 1
+            or message.properties.needs_vetting
+            or self.transaction is not None
+        ):
+            publish_carefully(self, message)
+            return
+        if self.confirms is None:
+            for queue in queues:
+                queue.publish(message, None, 0)
+        else:
+            self.publish_confirmed(message, queues)
+
+    def publish_confirmed(self, message: Message, queues: tuple[AbstractQueue, ...]) -> None:
+        """Hand the message to its queues and see that the publisher hears of the outcome."""
+        confirms = self.confirms
+        if confirms is None:
+            for queue in queues:
+                queue.publish(message, None, 0)
+            return
+        sequence = confirms.begin()
+        pending = 0
+        is_rejected = False
+        for queue in queues:
+            outcome = queue.publish(message, confirms, sequence)
+            if outcome == PENDING:
+                pending += 1
+            elif outcome == REJECTED:
+                is_rejected = True
+        if is_rejected:
+            confirms.rejected(sequence)
+        elif pending:
+            confirms.wait_for(sequence, pending)
+        else:
+            confirms.taken(sequence)
+
+    def forget_routes(self) -> None:
+        self.routes = {}
+        self.allowed = {}
+        self.routes_version = self.version.value
+
+    def ack(self, tag: int, multiple: bool) -> None:
+        try:
+            if self.transaction is not None:
+                self.transaction.ack(tag, multiple)
+            else:
+                self.deliveries.ack(tag, multiple)
+        except UnknownDeliveryTag as error:
+            raise precondition_failed(str(error)) from None

@@ -1,0 +1,74 @@
+"""Hands what a read brought to the channels it is for: the innermost loop of the broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from warren.channels.channel import Channel
+from warren.model.errors import AmqpError
+from warren.wire.codec import Ack, Message
+
+if TYPE_CHECKING:
+    from warren.channels.session import Session
+
+PUBLISH_IDS = (60, 40)
+ACK_IDS = (60, 80)
+
+
+class Intake:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.channels: dict[int, Channel] = {}
+        # Set while a method waits for something outside (metadata, another node): what the client
+        # sent after it stays in the list of events until it is done.
+        self.is_suspended = False
+        self.is_closed = False
+        self.position = 0
+
+    def process(self, events: list[Any], start: int) -> int:
+        """Work through the events from `start`; returns where it had to stop."""
+        position = start
+        while position < len(events) and not self.is_suspended and not self.is_closed:
+            try:
+                position = self.run(events, position)
+            except AmqpError as error:
+                position = self.failed(events, error)
+        return position
+
+    def run(self, events: list[Any], start: int) -> int:
+        position = start
+        end = len(events)
+        while position < end:
+            self.position = position
+            event = events[position]
+            position += 1
+            if type(event) is Message:
+                message = event
+                channel = self.channels.get(message.channel)
+                if channel is None or channel.is_closing:
+                    self.session.without_channel(channel)
+                else:
+                    channel.publish(message)
+            elif type(event) is Ack:
+                ack = event
+                channel = self.channels.get(ack.channel)
+                if channel is None or channel.is_closing:
+                    self.session.without_channel(channel)
+                else:
+                    channel.ack(ack.delivery_tag, ack.multiple)
+            else:
+                self.session.handle(event)
+            if self.is_suspended or self.is_closed:
+                break
+        return position
+
+    def failed(self, events: list[Any], error: AmqpError) -> int:
+        """Answer the mistake in the event just tried; the next one is up."""
+        event = events[self.position]
+        if type(event) is Message:
+            self.session.fail(event.channel, error, PUBLISH_IDS)
+        elif type(event) is Ack:
+            self.session.fail(event.channel, error, ACK_IDS)
+        else:
+            raise AssertionError("the session answers for control methods itself") from error
+        return self.position + 1

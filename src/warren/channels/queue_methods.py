@@ -1,0 +1,122 @@
+"""queue.* : declare, delete, bind, unbind, purge."""
+
+from __future__ import annotations
+
+from pamqp import commands
+
+from warren.broker.predeclared import require_not_default
+from warren.channels.channel import Channel
+from warren.channels.names import arguments_of, clean_name, queue_or_last
+from warren.channels.reply_to import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
+from warren.model.errors import not_found
+from warren.model.records import (
+    BindingRecord,
+    Destination,
+    DestinationKind,
+    QueueRecord,
+    describe_queue,
+)
+from warren.queues.arguments import dead_letter_exchange_of
+from warren.wire.methods import Method
+
+async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | None:
+    name = clean_name(method.queue)
+    if name == DIRECT_REPLY_TO or name.startswith(DIRECT_REPLY_TO_PREFIX):
+        return _declare_reply_address(channel, name, method.nowait)
+    vhost, connection_id = channel.vhost, channel.session.host.connection_id
+    if method.passive:
+        queue = vhost.lookup_queue(name, connection_id)
+    else:
+        queue = await vhost.declare_named_queue(_record(channel, method, name))
+    queue.touch()
+    channel.last_queue = queue.record.name
+    if method.nowait:
+        return None
+    return _declare_ok(queue.record.name, queue.message_count, queue.consumer_count)
+
+
+async def delete(channel: Channel, method: commands.Queue.Delete) -> Method | None:
+    name = queue_or_last(channel, method.queue)
+    channel.session.require(channel, "queue", name, "configure")
+    connection_id = channel.session.host.connection_id
+    count = await channel.vhost.delete_queue(
+        name, method.if_unused, method.if_empty, connection_id
+    )
+    return None if method.nowait else commands.Queue.DeleteOk(count)
+
+
+async def bind(channel: Channel, method: commands.Queue.Bind) -> Method | None:
+    await channel.vhost.bind(_binding(channel, method), channel.session.host.connection_id)
+    return None if method.nowait else commands.Queue.BindOk()
+
+
+async def unbind(channel: Channel, method: commands.Queue.Unbind) -> Method | None:
+    await channel.vhost.unbind(_binding(channel, method), channel.session.host.connection_id)
+    return commands.Queue.UnbindOk()
+
+
+def purge(channel: Channel, method: commands.Queue.Purge) -> Method | None:
+    name = queue_or_last(channel, method.queue)
+    channel.session.require(channel, "queue", name, "read")
+    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
+    count = queue.purge()
+    return None if method.nowait else commands.Queue.PurgeOk(count)
+
+
+def _record(channel: Channel, method: commands.Queue.Declare, name: str) -> QueueRecord:
+    """The queue as asked for, once it is clear that this user may have it."""
+    session, vhost = channel.session, channel.vhost
+    record = vhost.named(
+        QueueRecord(
+            vhost.name,
+            name,
+            durable=method.durable and not method.exclusive,
+            auto_delete=method.auto_delete,
+            owner=session.host.connection_id if method.exclusive else None,
+            arguments=arguments_of(method),
+            created_by=session.user.name,
+        )
+    )
+    name = record.name
+    session.require(channel, "queue", name, "configure")
+    if name not in vhost.queues:
+        dead_letter_exchange = dead_letter_exchange_of(record)
+        if dead_letter_exchange is not None:
+            session.require(channel, "queue", name, "read")
+            session.require(channel, "exchange", dead_letter_exchange, "write")
+    return record
+
+
+def _declare_reply_address(channel: Channel, name: str, nowait: bool) -> Method | None:
+    """No queue: the answer tells whether whoever asked for the reply still lives."""
+    if name != DIRECT_REPLY_TO and name not in channel.session.reply_registry:
+        raise not_found(f"no {describe_queue(name, channel.vhost.name)}")
+    channel.last_queue = name
+    return None if nowait else _declare_ok(name, 0, 1)
+
+
+def _declare_ok(name: str, messages: int, consumers: int) -> Method:
+    """Made without pamqp's constructor, which refuses names that RabbitMQ allows."""
+    method = commands.Queue.DeclareOk.__new__(commands.Queue.DeclareOk)
+    method.queue = name
+    method.message_count = messages
+    method.consumer_count = consumers
+    return method
+
+
+def _binding(
+    channel: Channel, method: commands.Queue.Bind | commands.Queue.Unbind
+) -> BindingRecord:
+    queue = queue_or_last(channel, method.queue)
+    # With neither queue nor key named, both mean the queue declared last.
+    routing_key = method.routing_key or ("" if method.queue else queue)
+    exchange_name = clean_name(method.exchange)
+    session, vhost = channel.session, channel.vhost
+    require_not_default(exchange_name)
+    session.require(channel, "queue", queue, "write")
+    session.require(channel, "exchange", exchange_name, "read")
+    exchange = vhost.exchanges.get(exchange_name)
+    if exchange is not None:
+        session.require_topic(exchange, routing_key, "read")
+    target = Destination(DestinationKind.QUEUE, queue)
+    return BindingRecord(vhost.name, exchange_name, target, routing_key, arguments_of(method))

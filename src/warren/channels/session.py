@@ -1,0 +1,278 @@
+"""The AMQP side of one open connection: its channels, and who answers what.
+
+A session gets events (methods, messages, faults) and calls handlers. Handlers either finish at
+once and return the reply, or are coroutines because something outside must happen first (a
+declare must be stored); then the session is suspended: the client's later frames wait, so order is
+kept, while deliveries go on. Mistakes surface as AmqpError and become channel.close or
+connection.close here, with the ids of the method at fault.
+
+No sockets: the connection that owns the session sends, runs coroutines and closes (`SessionHost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pamqp import commands
+
+from warren.auth.access import AccessControl
+from warren.auth.permissions import Access, ResourceKind, TopicAccess
+from warren.auth.users import User
+from warren.channels.channel import Channel
+from warren.channels.closing import release_channel
+from warren.channels.confirms import Confirms
+from warren.channels.dispatch import HANDLERS
+from warren.channels.intake import Intake
+from warren.channels.reply_to import ReplyRegistry
+from warren.model.errors import (
+    AmqpError,
+    HardError,
+    SoftError,
+    channel_error,
+    command_invalid,
+    not_allowed,
+)
+from warren.model.limits import ALLOWED_PER_CHANNEL_MAX
+from warren.protocol.capabilities import ClientCapabilities
+from warren.queues.delivery import TurnClock
+from warren.routing.exchange import Exchange
+from warren.wire import faults
+from warren.wire.codec import Fault, FrameReader, MethodFrame, OutputBuffer
+from warren.wire.methods import Method, decode_method, encode_method, method_ids
+
+if TYPE_CHECKING:
+    from warren.broker.vhost import VirtualHost
+
+CHANNEL_OPEN: Final = (20, 10)
+CHANNEL_CLOSE: Final = (20, 40)
+CHANNEL_CLOSE_OK: Final = (20, 41)
+# Methods that carry content but that only a server sends: RabbitMQ waits for their content.
+SERVER_CONTENT: Final = frozenset({(60, 50), (60, 60), (60, 71)})
+
+
+class SessionHost(Protocol):
+    """What the session asks of the connection it belongs to."""
+
+    connection_id: str
+    user: User
+    vhost: VirtualHost
+    output: OutputBuffer
+    reader: FrameReader
+    capabilities: ClientCapabilities
+    channel_max: int
+
+    @property
+    def access(self) -> AccessControl: ...
+
+    @property
+    def turn_clock(self) -> TurnClock: ...
+
+    @property
+    def reply_registry(self) -> ReplyRegistry: ...
+
+    @property
+    def consumer_timeout_ms(self) -> int: ...
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run to its end in the background, then take up the waiting events again."""
+        ...
+
+    def close_by_error(self, error: HardError, ids: tuple[int, int]) -> None: ...
+
+    def close_by_client(self) -> None: ...
+
+    def confirms_due(self, confirms: Confirms) -> None: ...
+
+    def random_name(self, prefix: str) -> str: ...
+
+    def admit_channel(self) -> None:
+        """Count one more channel of this user; raises if that is too many."""
+        ...
+
+    def release_channel(self) -> None: ...
+
+    async def deletions_done(self) -> None:
+        """Wait for queues that are on their way out because nobody uses them any more."""
+        ...
+
+
+class Session:
+    def __init__(self, host: SessionHost) -> None:
+        self.host = host
+        self.output = host.output
+        self.vhost = host.vhost
+        self.user = host.user
+        self.turn_clock = host.turn_clock
+        self.reply_registry = host.reply_registry
+        self.intake = Intake(self)
+        self.channels = self.intake.channels
+
+    def require(self, channel: Channel, kind: ResourceKind, name: str, permission: Access) -> None:
+        """Check a permission once per channel and topology version."""
+        key = (kind, name, permission)
+        if key in channel.allowed:
+            return
+        self.host.access.require(self.user, self.vhost.name, kind, name, permission)
+        if len(channel.allowed) >= ALLOWED_PER_CHANNEL_MAX:
+            channel.allowed.clear()
+        channel.allowed[key] = None
+
+    def require_topic(self, exchange: Exchange, routing_key: str, permission: TopicAccess) -> None:
+        record = exchange.record
+        if record.type == "topic":
+            self.host.access.require_topic(
+                self.user, record.vhost, record.name, permission, routing_key
+            )
+
+    def without_channel(self, channel: Channel | None) -> None:
+        """Something for a channel that is not open: one on its way out may still get mail."""
+        if channel is None:
+            raise channel_error("expected 'channel.open'")
+
+    def handle(self, event: MethodFrame | Fault) -> None:
+        if isinstance(event, Fault):
+            self._handle_fault(event)
+            return
+        ids = method_ids(event.payload)
+        try:
+            if event.channel == 0:
+                self._handle_connection_method(event.payload)
+            else:
+                self._handle_channel_method(event, ids)
+        except AmqpError as error:
+            self.fail(event.channel, error, error.method_ids or ids)
+
+    def fail(self, number: int, error: AmqpError, ids: tuple[int, int]) -> None:
+        channel = self.channels.get(number)
+        if isinstance(error, SoftError) and channel is not None:
+            self._close_channel_by_error(channel, error, ids)
+        elif isinstance(error, HardError):
+            self.host.close_by_error(error, ids)
+        else:
+            raise AssertionError(f"{error} on channel {number}, which is not open")
+
+    def send(self, channel: Channel, method: Method) -> None:
+        self.output.method(channel.number, encode_method(method))
+
+    def end(self) -> None:
+        """The connection is over: give back everything its channels had."""
+        self.intake.is_closed = True
+        for channel in list(self.channels.values()):
+            if not channel.is_closing:
+                release_channel(channel)
+            self.forget_channel(channel)
+
+    def close_overdue_channels(self, now_ms: int) -> None:
+        """consumer_timeout: a client that holds a delivery for too long loses the channel."""
+        timeout_ms = self.host.consumer_timeout_ms
+        for channel in list(self.channels.values()):
+            oldest = next(iter(channel.deliveries.unacked.values()), None)
+            if oldest is not None and now_ms - oldest.delivered_at_ms > timeout_ms:
+                error = SoftError(
+                    406,
+                    "PRECONDITION_FAILED",
+                    f"delivery acknowledgement on channel {channel.number} timed out. "
+                    f"Timeout value used: {timeout_ms} ms. This timeout value can be configured, "
+                    "see consumers doc guide to learn more",
+                )
+                self._close_channel_by_error(channel, error, (0, 0))
+
+    def _handle_fault(self, fault: Fault) -> None:
+        channel = self.channels.get(fault.channel)
+        if fault.kind in faults.CONTENT_KINDS and channel is not None and channel.is_closing:
+            # The client broke off a content when it heard that the channel is closed.
+            if fault.frame_type == 1:
+                self.handle(MethodFrame(fault.channel, fault.payload))
+            return
+        reader = self.host.reader
+        error = faults.error_of(fault, reader.frame_max, reader.message_size_max)
+        if isinstance(error, SoftError) and (channel is None or channel.is_closing):
+            return
+        self.fail(fault.channel, error, faults.method_of(fault))
+
+    def _handle_connection_method(self, payload: bytes) -> None:
+        method = decode_method(payload)
+        if isinstance(method, commands.Connection.Close):
+            self.host.close_by_client()
+        elif isinstance(method, commands.Connection.UpdateSecret):
+            ok = commands.Connection.UpdateSecretOk()
+            self.output.method(0, encode_method(ok))
+        else:
+            raise channel_error("unexpected method in connection state running")
+
+    def _handle_channel_method(self, event: MethodFrame, ids: tuple[int, int]) -> None:
+        channel = self.channels.get(event.channel)
+        if channel is None:
+            if ids != CHANNEL_OPEN:
+                raise channel_error("expected 'channel.open'")
+            decode_method(event.payload)
+            self._open_channel(event.channel)
+        elif ids == CHANNEL_OPEN:
+            raise channel_error("second 'channel.open' seen")
+        elif channel.is_closing:
+            if ids in (CHANNEL_CLOSE, CHANNEL_CLOSE_OK):
+                self.forget_channel(channel)
+            if ids == CHANNEL_CLOSE:
+                self.send(channel, commands.Channel.CloseOk())
+        elif ids not in SERVER_CONTENT:
+            self._dispatch(channel, decode_method(event.payload), ids)
+
+    def _dispatch(self, channel: Channel, method: Method, ids: tuple[int, int]) -> None:
+        handler = HANDLERS.get(type(method))
+        if handler is None:
+            raise command_invalid("unimplemented method")
+        result = handler(channel, method)
+        if iscoroutine(result):
+            self.intake.is_suspended = True
+            self.host.run(self._finish(channel, result, ids))
+        elif result is not None:
+            self.send(channel, result)
+
+    async def _finish(
+        self, channel: Channel, work: Coroutine[Any, Any, Method | None], ids: tuple[int, int]
+    ) -> None:
+        try:
+            reply = await work
+            if reply is not None and not self.intake.is_closed:
+                self.send(channel, reply)
+        except AmqpError as error:
+            if not self.intake.is_closed:
+                self.fail(channel.number, error, error.method_ids or ids)
+        finally:
+            self.intake.is_suspended = False
+
+    def _open_channel(self, number: int) -> None:
+        host = self.host
+        if len(self.channels) >= host.channel_max:
+            # RabbitMQ counts the one being opened, and names no method.
+            error = not_allowed(
+                f"number of channels opened ({len(self.channels)}) has reached "
+                f"the negotiated channel_max ({host.channel_max})"
+            )
+            error.method_ids = (0, 0)
+            raise error
+        host.admit_channel()
+        channel = Channel(self, number)
+        self.channels[number] = channel
+        self.send(channel, commands.Channel.OpenOk())
+
+    def _close_channel_by_error(
+        self, channel: Channel, error: SoftError, ids: tuple[int, int]
+    ) -> None:
+        if channel.is_closing:
+            return
+        release_channel(channel)
+        if channel.confirms is not None:
+            channel.confirms.flush()
+        channel.is_closing = True
+        close = commands.Channel.Close(error.code, error.reply_text, *ids)
+        self.send(channel, close)
+
+    def forget_channel(self, channel: Channel) -> None:
+        """The number may be used for another channel from now on."""
+        if self.channels.pop(channel.number, None) is not None:
+            self.host.release_channel()
+        self.host.reader.forget_channel(channel.number)
+

@@ -1,0 +1,70 @@
+"""tx: publishes and settlements held until commit, then done in order; atomic per queue only."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from warren.channels.publishing import MANDATORY, return_unroutable
+from warren.model.errors import precondition_failed
+from warren.queues.boundary import REJECTED, AbstractQueue
+from warren.wire.codec import Message, QueuedMessage
+
+if TYPE_CHECKING:
+    from warren.channels.channel import Channel
+
+
+class Settlement(Enum):
+    ACK = "ack"
+    REQUEUE = "requeue"
+    REJECT = "reject"
+
+
+class Transaction:
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._publishes: list[tuple[Message, tuple[AbstractQueue, ...]]] = []
+        self._settled: list[tuple[Settlement, list[tuple[int, QueuedMessage]]]] = []
+
+    def publish(self, message: Message, queues: tuple[AbstractQueue, ...]) -> None:
+        self._publishes.append((message, queues))
+
+    def ack(self, tag: int, multiple: bool) -> None:
+        self.settle(Settlement.ACK, tag, multiple)
+
+    def settle(self, settlement: Settlement, tag: int, multiple: bool) -> None:
+        """Take the deliveries out of the channel's hands, remembering their tags."""
+        deliveries = self._channel.deliveries
+        before = dict(deliveries.unacked)
+        deliveries.take(tag, multiple)
+        taken = [(t, queued) for t, queued in before.items() if t not in deliveries.unacked]
+        self._settled.append((settlement, taken))
+
+    def commit(self) -> None:
+        publishes, settled = self._publishes, self._settled
+        self._publishes, self._settled = [], []
+        is_partial = False
+        for message, queues in publishes:
+            if not queues and message.flags & MANDATORY:
+                return_unroutable(self._channel, message)
+            for queue in queues:
+                is_partial |= queue.publish(message, None, 0) == REJECTED
+        for settlement, taken in settled:
+            settle(self._channel, settlement, [queued for _, queued in taken])
+        if is_partial:
+            raise precondition_failed("partial tx completion")
+
+    def rollback(self) -> None:
+        for _, taken in self._settled:
+            self._channel.deliveries.put_back(taken)
+        self._publishes, self._settled = [], []
+
+
+def settle(channel: Channel, settlement: Settlement, taken: list[QueuedMessage]) -> None:
+    deliveries = channel.deliveries
+    if settlement is Settlement.ACK:
+        deliveries.settle_acked(taken)
+    elif settlement is Settlement.REQUEUE:
+        deliveries.settle_requeued(taken)
+    else:
+        deliveries.settle_rejected(taken)

@@ -1,0 +1,73 @@
+"""What all connections of a node share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from warren.auth.access import AccessControl
+from warren.broker.broker import Broker
+from warren.broker.queue_host import QueueFactory
+from warren.channels.reply_to import ReplyRegistry
+from warren.metadata.store import MetadataStore
+from warren.protocol.capabilities import server_properties
+from warren.protocol.handshake import HandshakeSettings
+from warren.protocol.sasl import KNOWN_MECHANISMS
+from warren.queues.delivery import TurnClock
+from warren.server.admission import Admission
+from warren.server.clock import LoopClock
+from warren.server.config import Config
+from warren.server.listener import ConnectionRegistry
+from warren.server.timer_wheel import TimerWheel
+from warren.server.turn import FlushTurn
+
+READ_BUFFER_BYTES: Final = 262_144
+_TOKEN_BYTES: Final = 16
+
+
+class ConnectionContext:
+    def __init__(
+        self, config: Config, store: MetadataStore, connections: ConnectionRegistry
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._background: set[asyncio.Task[None]] = set()
+        self.config = config
+        self.connections = connections
+        self.clock = clock = LoopClock(self._loop)
+        self.queue_factory = QueueFactory(clock, self.spawn)
+        access = AccessControl(config.loopback_users)
+        self.broker = broker = Broker(store, access, self.queue_factory.make, new_token)
+        self.queue_factory.vhosts = broker.vhosts
+        self.timers = TimerWheel(clock)
+        self.admission = Admission(broker.access)
+        self.handshake_settings = _handshake_settings(config)
+        self.reply_registry = ReplyRegistry()
+        self.flush_turn = FlushTurn(self._loop)
+        self.turn_clock = TurnClock()
+        # Reads of all connections land here, one after the other: nothing is kept in it.
+        self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run on its own; the loop reports what goes wrong in it."""
+        task = self._loop.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+def new_token() -> str:
+    """22 characters nobody can guess."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def _handshake_settings(config: Config) -> HandshakeSettings:
+    mechanisms = {mechanism.name: mechanism for mechanism in KNOWN_MECHANISMS}
+    return HandshakeSettings(
+        server_properties=server_properties(config.cluster_name or config.name),
+        mechanisms=tuple(mechanisms[name] for name in config.auth_mechanisms),
+        channel_max=config.channel_max,
+        frame_max=config.frame_max,
+        heartbeat_s=config.heartbeat_s,
+    )

@@ -1,0 +1,70 @@
+"""A broker without sockets for tests: the real store on a real disk, real queues, manual time."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from manual_clock import ManualClock
+
+from warren.auth.access import AccessControl
+from warren.broker.broker import Broker
+from warren.broker.vhost import VirtualHost
+from warren.metadata.sqlite import SqliteStore
+from warren.model.records import QueueRecord
+from warren.queues.consumers import Consumer
+from warren.queues.host import DeathReason
+from warren.queues.memory_backing import MemoryBacking
+from warren.queues.queue import Queue
+from warren.queues.settings import settings_of
+from warren.wire.codec import Message
+
+
+class RecordingHost:
+    """Notes which queues asked to be deleted; dead letters go nowhere."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.unused_queues: list[Queue] = []
+        self.expired_queues: list[Queue] = []
+
+    def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
+        pass
+
+    def unused(self, queue: Queue) -> None:
+        self.unused_queues.append(queue)
+
+    def expired(self, queue: Queue) -> None:
+        self.expired_queues.append(queue)
+
+
+class BrokerWorld:
+    """`async with BrokerWorld(directory) as world`; enter another one there to restart it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.host = RecordingHost()
+        self.store = SqliteStore(directory / "metadata.db")
+        self._numbers = itertools.count()
+        self.broker = Broker(self.store, AccessControl(), self._make_queue, self._new_token)
+
+    async def __aenter__(self) -> BrokerWorld:
+        await self.broker.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.broker.stop()
+
+    @property
+    def vhost(self) -> VirtualHost:
+        return self.broker.vhosts["/"]
+
+    def _make_queue(self, record: QueueRecord) -> Queue:
+        return Queue(record, settings_of(record), MemoryBacking(), self.host)
+
+    def _new_token(self) -> str:
+        return f"{next(self._numbers):022d}"
+
+
+def consumer_of(queue: Queue) -> Consumer:
+    """A consumer that is there and takes nothing: its channel is deaf."""
+    raise NotImplementedError
