@@ -7,11 +7,9 @@ import secrets
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from warren.auth.access import AccessControl
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.channels.reply_to import ReplyRegistry
-from warren.metadata.store import MetadataStore
 from warren.protocol.capabilities import server_properties
 from warren.protocol.handshake import HandshakeSettings
 from warren.protocol.sasl import KNOWN_MECHANISMS
@@ -29,17 +27,20 @@ _TOKEN_BYTES: Final = 16
 
 class ConnectionContext:
     def __init__(
-        self, config: Config, store: MetadataStore, connections: ConnectionRegistry
+        self,
+        config: Config,
+        broker: Broker,
+        queue_factory: QueueFactory,
+        connections: ConnectionRegistry,
+        clock: LoopClock,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._background: set[asyncio.Task[None]] = set()
         self.config = config
+        self.broker = broker
+        self.queue_factory = queue_factory
         self.connections = connections
-        self.clock = clock = LoopClock(self._loop)
-        self.queue_factory = QueueFactory(clock, self.spawn)
-        access = AccessControl(config.loopback_users)
-        self.broker = broker = Broker(store, access, self.queue_factory.make, new_token)
-        self.queue_factory.vhosts = broker.vhosts
+        self.clock = clock
         self.timers = TimerWheel(clock)
         self.admission = Admission(broker.access)
         self.handshake_settings = _handshake_settings(config)
