@@ -97,6 +97,7 @@ def spawn(
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
+            cwd=log.parent,
             start_new_session=True,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bench.brokers import Broker
-from bench.load import BUSY_CORES_WORTH_SAYING, Measurement, measure, median
+from bench.load import BUSY_CORES_WORTH_SAYING, LoadFailed, Measurement, measure, median
 from bench.report import Table, pair, rate, times
 from bench.scenarios import Scenario
 
@@ -32,8 +32,12 @@ def compare(
         for repeat in range(repeats):
             for broker in brokers if repeat % 2 == 0 else brokers[::-1]:
                 say(f"{scenario.name}: {broker.name}, run {repeat + 1} of {repeats}")
-                runs[broker.name].append(measure(broker, scenario.options(seconds)))
-        add_rows(table, scenario, {name: median(done) for name, done in runs.items()})
+                try:
+                    runs[broker.name].append(measure(broker, scenario.options(seconds)))
+                except LoadFailed as failure:
+                    table.notes.append(f"{scenario.name}, {broker.name}, failed: {failure}")
+        done = {name: median(results) for name, results in runs.items() if results}
+        add_rows(table, scenario, done)
     table.notes.append(
         f"Median of {repeats} runs of {seconds:g} s each, brokers alternating. The last three "
         "columns are relative to RabbitMQ in the same run; a smaller CPU and p99 are better. "

@@ -40,6 +40,10 @@ class Measurement:
     others_busy_cores: float
 
 
+class LoadFailed(Exception):
+    """The load did not run to its end; says which, and what it printed."""
+
+
 def tool() -> Sequence[str]:
     """The command to run a load with: MQLOAD, mqload if it can be built, else warren perf."""
     if os.environ.get("MQLOAD"):
@@ -66,7 +70,7 @@ def run(
     command = command_for(broker, options, program or tool())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not done.stdout.strip():
-        raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        raise LoadFailed(f"{' '.join(command)}\n{done.stdout}{done.stderr}".strip())
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.brokers import Broker
-from bench.load import WARREN_PERF, Measurement, command_for, measure, median, tool
+from bench.load import WARREN_PERF, LoadFailed, Measurement, command_for, measure, median, tool
 from bench.report import Table, rate, times
 from bench.scenarios import DECLARE, topic
 
@@ -51,7 +51,11 @@ def scaling(
             smallest: float | None = None
             for size in SIZES:
                 say(f"{dimension.name}: {broker.name}, {size}")
-                result = at_size(broker, dimension, size, repeats, seconds)
+                try:
+                    result = at_size(broker, dimension, size, repeats, seconds)
+                except LoadFailed as failure:
+                    table.notes.append(f"{dimension.name}, {broker.name}, failed: {failure}")
+                    continue
                 smallest = smallest or result.cpu_us
                 table.rows.append(
                     (
