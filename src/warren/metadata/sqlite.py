@@ -70,6 +70,7 @@ class SqliteStore:
         self._watchers: dict[object, WatchCallback] = {}
         self._backlog = Backlog()
         self._room = asyncio.Semaphore(SUBMISSIONS_MAX)
+        self._submissions = 0
         self._committer: asyncio.Task[None] | None = None
         self._expiring: set[asyncio.Task[None]] = set()
         # Keys that a failed commit may have left in the file with values nobody was promised.
@@ -103,6 +104,11 @@ class SqliteStore:
         finally:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._file.close)
             self._let_go()
+
+    @property
+    def submissions(self) -> int:
+        """How many transactions have a place in the queue or are being written."""
+        return self._submissions
 
     async def get(self, key: str) -> Record | None:
         return self._view.get(key)
@@ -172,11 +178,13 @@ class SqliteStore:
         except asyncio.CancelledError:
             self._backlog.release(submission)
             raise
+        self._submissions += 1
         self._backlog.append(submission)
         self._wake_committer()
         try:
             return await answer
         finally:
+            self._submissions -= 1
             self._room.release()
 
     def _wake_committer(self) -> None:

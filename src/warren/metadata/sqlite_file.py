@@ -56,9 +56,12 @@ class MetadataFile:
         is_new = not self.path.exists()
         try:
             self._connection = self._connect(mode="rwc")
-            if self._is_blank():
+            is_blank = self._is_blank()
+            if not is_blank:
+                self._require_ours()
+            self._configure(self._connection)
+            if is_blank:
                 self._create()
-            self._require_ours()
             loaded = self._load()
         except (sqlite3.Error, MetadataUnusable) as error:
             self.close()
@@ -78,14 +81,14 @@ class MetadataFile:
             connection.executemany(_PUT, [(r.key, r.value, r.version, checksum(r)) for r in puts])
             connection.execute(_SET_REVISION, (revision,))
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, MetadataUnusable) as error:
             # A connection that failed once may fail for ever; the next write makes a new one.
             self.close()
             raise MetadataUnavailable(f"cannot write {self.path}: {error}") from error
 
     def close(self) -> None:
         if self._connection is not None:
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.OperationalError):
                 self._connection.close()
             self._connection = None
 
@@ -94,16 +97,21 @@ class MetadataFile:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)
         # Exclusive: reads are served from a copy in memory, so nobody may write behind it.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES_KEPT}")
         return connection
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._connect(mode="rw")
             self._require_ours()
+            self._configure(self._connection)
         return self._connection
+
+    @staticmethod
+    def _configure(connection: sqlite3.Connection) -> None:
+        """Changes the file, so only once it is known to be ours."""
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES_KEPT}")
 
     def _value(self, query: str) -> object:
         assert self._connection is not None

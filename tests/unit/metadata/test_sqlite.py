@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from metadata_reading import Told, contents, read
 
+from metadata_reading import Told, contents, read
 from warren.metadata.backlog import BATCH_TRANSACTIONS_MAX
 from warren.metadata.sqlite import SUBMISSIONS_MAX, WATCHERS_MAX, SqliteStore
 from warren.metadata.sqlite_file import MetadataFile
@@ -171,7 +171,7 @@ async def test_a_stuck_disk_stops_neither_reads_nor_leased_keys(
     assert not stuck.done()
     assert not behind.done(), "it shares a key with one before it"
     file.free.set()
-    assert await asyncio.gather(stuck, behind) == [True, False]
+    assert [await stuck, await behind] == [True, False]
 
 
 async def test_a_call_cancelled_in_the_queue_never_happens(

@@ -34,8 +34,14 @@ def file(path: Path) -> Iterator[MetadataFile]:
     file.close()
 
 
+@pytest.fixture
+def text_file(path: Path) -> Path:
+    path.write_text("the quick brown fox jumps over the lazy dog\n" * 100)
+    return path
+
+
 def edit(path: Path, statement: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(path, timeout=0)) as connection:
         connection.execute(statement)
         connection.commit()
 
@@ -88,9 +94,8 @@ def test_a_start_that_was_killed_half_way_is_taken_over(path: Path) -> None:
     file.close()
 
 
-def test_some_other_file_is_refused(path: Path) -> None:
-    path.write_text("the quick brown fox jumps over the lazy dog\n" * 100)
-    assert_refused(path, "is not a metadata file", "move it away")
+def test_some_other_file_is_refused(text_file: Path) -> None:
+    assert_refused(text_file, "is not a metadata file", "move it away")
 
 
 def test_the_database_of_another_program_is_refused(path: Path) -> None:
@@ -159,7 +164,9 @@ def test_the_log_does_not_grow_for_ever(file: MetadataFile, path: Path) -> None:
 async def test_two_stores_cannot_share_a_directory(path: Path) -> None:
     first, second = SqliteStore(path), SqliteStore(path)
     await first.open()
-    with pytest.raises(MetadataUnusable, match=rf"{path.parent} is in use .* \(pid {os.getpid()}\)"):
+    with pytest.raises(
+        MetadataUnusable, match=rf"{path.parent} is in use .* \(pid {os.getpid()}\)"
+    ):
         await second.open()
     await first.close()
     third = SqliteStore(path)
@@ -186,11 +193,10 @@ def test_the_other_broker_is_named_and_its_death_frees_the_directory(tmp_path: P
     lock.release()
 
 
-async def test_a_store_that_could_not_open_holds_no_lock(path: Path) -> None:
-    path.write_text("not a database, but long enough to be looked at as if it were one" * 20)
+async def test_a_store_that_could_not_open_holds_no_lock(text_file: Path) -> None:
     with pytest.raises(MetadataUnusable):
-        await SqliteStore(path).open()
-    DirectoryLock(path.parent).acquire()
+        await SqliteStore(text_file).open()
+    DirectoryLock(text_file.parent).acquire()
 
 
 async def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
