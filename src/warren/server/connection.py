@@ -50,16 +50,17 @@ from warren.server.context import ConnectionContext, new_token
 from warren.server.listener import format_peer
 from warren.server.logs import EventLog
 from warren.server.sockets import is_loopback
+from warren.server.socket_writer import write_now
 from warren.server.timer_wheel import WheelTimer
 from warren.wire.codec import Fault, FrameReader, MethodFrame, OutputBuffer
 from warren.wire.fault_kinds import FaultKind
 from warren.wire.faults import FRAME_MAX_MIN, error_of
 from warren.wire.methods import decode_method, encode_method, method_ids
 
-# A turn's deliveries to one client, and what may wait in the socket's queue beyond that.
-CONGESTION_BYTES: Final = 524_288
-WRITE_BUFFER_HIGH_BYTES: Final = 1_048_576
-WRITE_BUFFER_LOW_BYTES: Final = 262_144
+# What is written to a client before the turn ends, and what may wait beyond the socket's own room.
+CONGESTION_BYTES: Final = 131_072
+WRITE_BUFFER_HIGH_BYTES: Final = 262_144
+WRITE_BUFFER_LOW_BYTES: Final = 65_536
 CLOSE_TIMEOUT_S_MAX: Final = 30
 FRAME_MAX_UNLIMITED: Final = 0x7FFFFFFF
 FRAME_MAX_SENT: Final = 131_072
@@ -77,7 +78,7 @@ class State(Enum):
 class AmqpConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closing_reason", "_confirms_due", "_context", "_events", "_handshake", "_header",
-        "_heartbeat", "_is_paused", "_is_reading", "_landing", "_position", "_session",
+        "_heartbeat", "_is_paused", "_is_reading", "_landing", "_position", "_session", "_socket_fd",
         "_state", "_timer", "_transport", "capabilities", "channel_max", "connection_id", "name", "output",
         "peer", "reader", "user", "vhost",
     )  # fmt: skip
@@ -102,7 +103,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.capabilities = ClientCapabilities()
         self.reader = FrameReader(FRAME_MAX_MIN, context.config.max_message_size)
         self.reader.stepwise = True
-        self.output = OutputBuffer(FRAME_MAX_MIN, CONGESTION_BYTES, self._schedule_flush)
+        self.output = OutputBuffer(
+            FRAME_MAX_MIN, CONGESTION_BYTES, self._schedule_flush, self._write_early
+        )
 
     # What the event loop calls.
 
@@ -110,6 +113,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         context = self._context
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
+        self._socket_fd = transport.get_extra_info("socket").fileno()
         peername = transport.get_extra_info("peername")
         self.peer = format_peer(peername)
         self.connection_id = f"{self.peer} {new_token()}"
@@ -252,14 +256,8 @@ class AmqpConnection(asyncio.BufferedProtocol):
             due, self._confirms_due = self._confirms_due, []
             for confirms in due:
                 confirms.flush()
-        pieces = self.output.take()
-        if self._state is State.CLOSED or not pieces:
-            return
-        if len(pieces) == 1:
-            self._transport.write(pieces[0])
-        else:
-            self._transport.writelines(pieces)
-        if not self._is_paused and self.output.is_congested:
+        self._write()
+        if not self._is_paused and (self.output.is_congested or self.output.waiting):
             self._wake_consumers()
 
     # Negotiation.
@@ -367,6 +365,16 @@ class AmqpConnection(asyncio.BufferedProtocol):
         waiting, self.output.waiting = self.output.waiting, []
         for consumer in waiting:
             consumer.wake()
+
+    def _write_early(self) -> None:
+        """Enough for a write although the turn is not over: keeps a fast consumer busy."""
+        self._write()
+        self.output.is_congested = self._is_paused
+
+    def _write(self) -> None:
+        pieces = self.output.take()
+        if pieces and self._state is not State.CLOSED:
+            write_now(self._transport, self._socket_fd, pieces)
 
     def _schedule_flush(self) -> None:
         self._context.flush_turn.add(self)

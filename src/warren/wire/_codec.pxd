@@ -120,6 +120,7 @@ cdef class OutputBuffer:
     cdef public list waiting
     cdef Py_ssize_t _congestion_bytes
     cdef object _on_first_write
+    cdef object _on_congested
     cdef list _sealed
     cdef bytes _chunk
     cdef Py_ssize_t _used

@@ -98,8 +98,13 @@ class OutputBuffer:
     waiting: list[Any]
     """Consumers to be tried again once the congestion is over."""
     def __init__(
-        self, frame_max: int, congestion_bytes: int, on_first_write: Callable[[], None]
-    ) -> None: ...
+        self,
+        frame_max: int,
+        congestion_bytes: int,
+        on_first_write: Callable[[], None],
+        on_congested: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_congested` may `take` what is there and clear `is_congested` again."""
     def raw(self, data: bytes) -> None: ...
     def method(self, channel: int, payload: bytes) -> None: ...
     def heartbeat(self) -> None: ...

@@ -714,11 +714,15 @@ cdef class FrameReader:
 
 @cython.final
 cdef class OutputBuffer:
-    def __init__(self, uint32_t frame_max, Py_ssize_t congestion_bytes, object on_first_write):
+    def __init__(
+        self, uint32_t frame_max, Py_ssize_t congestion_bytes, object on_first_write,
+        object on_congested=None,
+    ):
         self.frame_max = frame_max
         self.waiting = []
         self._congestion_bytes = congestion_bytes
         self._on_first_write = on_first_write
+        self._on_congested = on_congested
         self._sealed = []
 
     cdef uint8_t* _reserve(self, Py_ssize_t count) except NULL:
@@ -737,8 +741,10 @@ cdef class OutputBuffer:
         self._used += count
         self.size += count
         self.octets += count
-        if self.size > self._congestion_bytes:
+        if self.size > self._congestion_bytes and not self.is_congested:
             self.is_congested = True
+            if self._on_congested is not None:
+                self._on_congested()
         return 0
 
     cdef int _seal(self) except -1:

@@ -37,12 +37,16 @@ class OutputBuffer:
     """Everything one connection is about to send."""
 
     __slots__ = (
-        "_chunk", "_congestion_bytes", "_on_first_write", "_sealed",
-        "frame_max", "is_congested", "octets", "size", "waiting",
+        "_chunk", "_congestion_bytes", "_on_congested", "_on_first_write",
+        "_sealed", "frame_max", "is_congested", "octets", "size", "waiting",
     )  # fmt: skip
 
     def __init__(
-        self, frame_max: int, congestion_bytes: int, on_first_write: Callable[[], None]
+        self,
+        frame_max: int,
+        congestion_bytes: int,
+        on_first_write: Callable[[], None],
+        on_congested: Callable[[], None] | None = None,
     ) -> None:
         self.frame_max = frame_max
         self.size = 0
@@ -51,6 +55,7 @@ class OutputBuffer:
         self.waiting: list[Any] = []
         self._congestion_bytes = congestion_bytes
         self._on_first_write = on_first_write
+        self._on_congested = on_congested
         self._sealed: list[bytes | memoryview] = []
         self._chunk = bytearray()
 
@@ -112,8 +117,10 @@ class OutputBuffer:
     def _count(self, octets: int) -> None:
         self.size += octets
         self.octets += octets
-        if self.size > self._congestion_bytes:
+        if self.size > self._congestion_bytes and not self.is_congested:
             self.is_congested = True
+            if self._on_congested is not None:
+                self._on_congested()
 
     def _seal(self) -> None:
         """Close the chunk under construction: what is written so far goes as one piece."""
