@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pamqp.commands import Basic, Channel, Connection
 
+from warren.model.errors import AmqpError
 from warren.perf.frames import BrokenStream, Delivery, DeliveryReader
 from warren.perf.options import Options
 from warren.protocol.heartbeat import Heartbeat, SendHeartbeat
@@ -186,10 +187,11 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            events: Sequence[MethodFrame | Ack] = self._reader.feed(data)
-        except BrokenStream as error:
-            self._fail(ConnectionLost(str(error)))
-            return
+            self._take(self._reader.feed(data))
+        except (BrokenStream, AmqpError) as error:
+            self._fail(ConnectionLost(f"the broker cannot be understood: {error}"))
+
+    def _take(self, events: Sequence[MethodFrame | Ack]) -> None:
         for event in events:
             if isinstance(event, Ack):
                 self._receiver.on_confirm(event.delivery_tag, event.multiple, True)
