@@ -6,18 +6,18 @@ import itertools
 from pathlib import Path
 
 from manual_clock import ManualClock
-
 from warren.auth.access import AccessControl
 from warren.broker.broker import Broker
 from warren.broker.vhost import VirtualHost
 from warren.metadata.sqlite import SqliteStore
 from warren.model.records import QueueRecord
 from warren.queues.consumers import Consumer
+from warren.queues.delivery import Deliveries, TurnClock
 from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.queue import Queue
 from warren.queues.settings import settings_of
-from warren.wire.codec import Message
+from warren.wire.codec import Message, OutputBuffer, PropertyBlock
 
 
 class RecordingHost:
@@ -48,11 +48,13 @@ class BrokerWorld:
         self.broker = Broker(self.store, AccessControl(), self._make_queue, self._new_token)
 
     async def __aenter__(self) -> BrokerWorld:
+        await self.store.open()
         await self.broker.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.broker.stop()
+        await self.store.close()
 
     @property
     def vhost(self) -> VirtualHost:
@@ -65,6 +67,12 @@ class BrokerWorld:
         return f"{next(self._numbers):022d}"
 
 
-def consumer_of(queue: Queue) -> Consumer:
-    """A consumer that is there and takes nothing: its channel is deaf."""
-    raise NotImplementedError
+def publish_to(queue: Queue, body: bytes = b"m") -> None:
+    queue.publish(Message(b"\0\0", PropertyBlock(b"\0\0"), body), None, 0)
+
+
+def add_consumer(queue: Queue) -> Consumer:
+    output = OutputBuffer(131_072, 1_048_576, lambda: None)
+    consumer = Consumer(queue, Deliveries(1, output, TurnClock()), "tag", False, 0)
+    queue.add_consumer(consumer)
+    return consumer

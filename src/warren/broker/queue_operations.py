@@ -15,7 +15,13 @@ from warren.broker.removal import plan_removal
 from warren.broker.services import Services
 from warren.broker.topology import Topology
 from warren.broker.writer import TopologyWriter
-from warren.model.errors import SoftError, not_found, precondition_failed, resource_locked
+from warren.model.errors import (
+    SoftError,
+    connection_forced,
+    not_found,
+    precondition_failed,
+    resource_locked,
+)
 from warren.model.records import QueueRecord, describe_queue
 from warren.queues.arguments import (
     require_same_queue,
@@ -114,14 +120,23 @@ class QueueOperations:
             await self._remove([queue])
 
     async def _create(self, record: QueueRecord) -> None:
-        arriving = self._arriving.setdefault(record.owner, set()) if record.owner else set()
-        arriving.add(record.name)
         self._creating += 1
         try:
-            await self._writer.create_queue(record)
-            arriving.discard(record.name)
+            if record.owner is None:
+                await self._writer.create_queue(record)
+            else:
+                await self._create_exclusive(record, record.owner)
         finally:
             self._creating -= 1
+
+    async def _create_exclusive(self, record: QueueRecord, owner: str) -> None:
+        arriving = self._arriving.setdefault(owner, set())
+        arriving.add(record.name)
+        await self._writer.create_queue(record)
+        arriving.discard(record.name)
+        if self._arriving.get(owner) is not arriving:
+            # Dropped already with all that the owner had; it must not be declared again.
+            raise connection_forced(f"the owner of {record} has gone")
 
     async def _remove(self, queues: Sequence[Queue]) -> None:
         with self._topology.hiding(queues):
