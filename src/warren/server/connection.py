@@ -302,7 +302,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
                 self._send_close(error, (class_id, method_id))
 
     def _refuse(self, reason: str) -> None:
-        self._state = State.CLOSED
+        self._state = State.CLOSING
         self._closing_reason = reason
         _log.warning("connection refused", peer=self.peer, reason=reason)
 
