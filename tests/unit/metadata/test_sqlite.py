@@ -24,10 +24,13 @@ class HeldFile(MetadataFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.free = threading.Event()
+        self.is_broken = False
         self.writes: list[int] = []
 
     def write(self, puts: Sequence[Record], deletes: Sequence[str], revision: int) -> None:
         assert self.free.wait(30)
+        if self.is_broken:
+            raise MetadataUnavailable("disk I/O error")
         super().write(puts, deletes, revision)
         self.writes.append(len(puts) + len(deletes))
 
@@ -134,11 +137,32 @@ async def test_the_queue_has_a_bound_and_the_rest_waits_in_order(
     calls = [asyncio.ensure_future(store.transact([], [Put("a", b"%d" % i)])) for i in range(count)]
     await asyncio.sleep(0.01)
     assert store.submissions == SUBMISSIONS_MAX
-    calls[-1].cancel()  # one of those outside
     file.free.set()
-    await asyncio.gather(*calls, return_exceptions=True)
-    assert told.calls == [[("a", b"%d" % i)] for i in range(count - 1)]
+    await asyncio.gather(*calls)
+    assert told.calls == [[("a", b"%d" % i)] for i in range(count)]
     assert store.submissions == 0
+
+
+async def test_who_is_cancelled_outside_leaves_no_trace(
+    held: tuple[SqliteStore, HeldFile],
+) -> None:
+    store, file = held
+    calls = [
+        asyncio.ensure_future(store.transact([], [Put("a", b"%d" % i)]))
+        for i in range(SUBMISSIONS_MAX)
+    ]
+    outside = asyncio.ensure_future(store.transact([], [Put("b", b"1")]))
+    await asyncio.sleep(0.01)
+    outside.cancel()
+    file.free.set()
+    await asyncio.gather(*calls)
+    file.free.clear()
+    stuck = asyncio.ensure_future(store.transact([], [Put("c", b"1")]))
+    lease = await store.grant_lease(60)
+    put = store.transact([Check("b", 0)], [Put("b", b"2", lease)])
+    assert await asyncio.wait_for(put, 5), "nobody is thought to be at work on that key"
+    file.free.set()
+    assert await stuck
 
 
 async def test_nothing_is_shown_or_told_before_it_is_durable(
@@ -172,6 +196,24 @@ async def test_a_stuck_disk_stops_neither_reads_nor_leased_keys(
     assert not behind.done(), "it shares a key with one before it"
     file.free.set()
     assert [await stuck, await behind] == [True, False]
+
+
+async def test_leased_writes_wait_behind_the_end_of_a_lease(
+    held: tuple[SqliteStore, HeldFile],
+) -> None:
+    store, file = held
+    ending, living = await store.grant_lease(60), await store.grant_lease(60)
+    await store.transact([], [Put("a", b"1", ending)])
+    stuck = asyncio.ensure_future(store.transact([], [Put("durable", b"1")]))
+    await asyncio.sleep(0.01)
+    ended = asyncio.ensure_future(store.revoke(ending))
+    await asyncio.sleep(0.01)
+    anew = asyncio.ensure_future(store.transact([Check("a", 0)], [Put("a", b"2", living)]))
+    await asyncio.sleep(0.01)
+    file.free.set()
+    await asyncio.gather(stuck, ended)
+    assert await anew
+    assert (await read(store, "a")).value == b"2"
 
 
 async def test_a_call_cancelled_in_the_queue_never_happens(
@@ -223,6 +265,27 @@ async def test_a_full_disk_does_not_end_leased_keys(path: Path) -> None:
         await store.revoke(lease)
         assert await store.range("") == []
     await store.close()
+
+
+async def test_a_lease_ends_whatever_happens_to_its_neighbours_in_the_queue(
+    held: tuple[SqliteStore, HeldFile],
+) -> None:
+    store, file = held
+    file.is_broken = True
+    lease = await store.grant_lease(60)
+    await store.transact([], [Put("q", b"1", lease)])
+    first = asyncio.ensure_future(store.transact([], [Put("a", b"1")]))
+    await asyncio.sleep(0.01)
+    second = asyncio.ensure_future(store.transact([], [Put("b", b"1")]))
+    await asyncio.sleep(0)
+    ended = asyncio.ensure_future(store.revoke(lease))
+    await asyncio.sleep(0)
+    file.free.set()
+    results = await asyncio.gather(first, second, ended, return_exceptions=True)
+    assert [type(result) for result in results[:2]] == [MetadataUnavailable] * 2
+    assert results[2] is None
+    assert await store.range("") == []
+    file.is_broken = False
 
 
 async def test_a_process_that_dies_of_a_full_disk_left_the_old_state(path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -72,6 +72,19 @@ def test_what_was_written_is_read(file: MetadataFile, path: Path) -> None:
     assert found["key/3"] == Record("key/3", b"new", 8)
     assert "key/0" not in found
     assert len(found) == 200
+    assert revision == 9
+
+
+def test_a_write_that_fails_half_way_leaves_nothing_behind(file: MetadataFile, path: Path) -> None:
+    no_text: Sequence[str] = [object()]  # type: ignore[list-item]
+    with pytest.raises(MetadataUnavailable, match="cannot write"):
+        file.write([Record("a", b"", 8)], ["key/0", *no_text], 8)
+    file.write([Record("b", b"", 9)], [], 9)
+    file.close()
+    records, revision = MetadataFile(path).open()
+    found = {record.key for record in records}
+    assert {"key/0", "b"} < found
+    assert "a" not in found
     assert revision == 9
 
 
