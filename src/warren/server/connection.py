@@ -228,7 +228,10 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._send_close(error, ids)
 
     def close_by_client(self) -> None:
+        assert self._session is not None, "the session is asking"
         self._closing_reason = "connection.close from the client"
+        self._session.end()
+        self._state = State.CLOSING
         self._context.spawn(self._finish_client_close())
 
     # What the node asks for.
@@ -296,6 +299,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
                 self._transport.close()
             case CloseSilently(after_s, reason):
                 self._refuse(reason)
+                self._transport.pause_reading()
                 self._restart_timer(after_s * 1000)
             case CloseConnection(error, class_id, method_id, reason):
                 self._refuse(reason)
@@ -413,9 +417,6 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     async def _finish_client_close(self) -> None:
         """Close-ok means that nothing of the connection is left."""
-        assert self._session is not None
-        self._session.end()
-        self._state = State.CLOSING
         await self.vhost.drop_exclusive(self.connection_id)
         await self.deletions_done()
         if self._state is State.CLOSING:
