@@ -125,11 +125,18 @@ cdef class OutputBuffer:
     cdef bytes _chunk
     cdef Py_ssize_t _used
     cdef Py_ssize_t _capacity
+    cdef Py_ssize_t _chunk_bytes
+    cdef Py_ssize_t _referenced
     cdef uint8_t* _reserve(self, Py_ssize_t count) except NULL
     cdef int _commit(self, Py_ssize_t count) except -1
     cdef int _seal(self) except -1
     cdef int _body_frames(self, uint16_t channel, bytes body) except -1
     cdef _confirm(self, uint32_t index, uint16_t channel, uint64_t delivery_tag, bint multiple)
+    cdef bint _is_copied(self, Message message) noexcept
+    cdef Py_ssize_t _content_bytes(self, Message message) noexcept
+    cdef int _put_content(
+        self, uint8_t* p, uint16_t channel, Message message, Py_ssize_t total
+    ) except -1
     cpdef object raw(self, bytes data)
     cpdef object method(self, uint16_t channel, bytes payload)
     cpdef object heartbeat(self)

@@ -724,16 +724,17 @@ cdef class OutputBuffer:
         self._on_first_write = on_first_write
         self._on_congested = on_congested
         self._sealed = []
+        self._chunk_bytes = CHUNK_BYTES_MIN
 
     cdef uint8_t* _reserve(self, Py_ssize_t count) except NULL:
         """Room for `count` more bytes in one piece."""
-        cdef Py_ssize_t wanted
         if self.size == 0:
             self._on_first_write()
         if self._chunk is None or self._used + count > self._capacity:
+            if self._chunk is not None:
+                self._chunk_bytes = min(self._capacity * 2, CHUNK_BYTES_MAX)
             self._seal()
-            wanted = min(max(self._capacity * 2, CHUNK_BYTES_MIN), CHUNK_BYTES_MAX)
-            self._capacity = max(wanted, count)
+            self._capacity = max(self._chunk_bytes, count)
             self._chunk = PyBytes_FromStringAndSize(NULL, self._capacity)
         return <uint8_t*>PyBytes_AS_STRING(self._chunk) + self._used
 
@@ -781,11 +782,14 @@ cdef class OutputBuffer:
                 self._commit(size + FRAME_OVERHEAD_BYTES)
             else:
                 put_frame(self._reserve(FRAME_HEADER_BYTES), FRAME_BODY, channel, <uint32_t>size)
-                self._commit(FRAME_HEADER_BYTES)
+                self._used += FRAME_HEADER_BYTES
                 self._seal()
                 self._sealed.append(body if size == total else memoryview(body)[start:start + size])
-                self.size += size
-                self.octets += size
+                self._referenced += size
+                self._chunk_bytes = CHUNK_BYTES_MIN
+                # Counted before anybody is told: `_reserve` must not announce a second time.
+                self.size += FRAME_HEADER_BYTES + size
+                self.octets += FRAME_HEADER_BYTES + size
                 p = self._reserve(1)
                 p[0] = FRAME_END
                 self._commit(1)
@@ -824,59 +828,74 @@ cdef class OutputBuffer:
         p[1] = FRAME_END
         self._commit(ACK_BYTES + FRAME_OVERHEAD_BYTES)
 
+    cdef bint _is_copied(self, Message message) noexcept:
+        """Whether the body goes into the chunk together with its method and header."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(message.body)
+        return (
+            0 < size < BODY_BY_REFERENCE_MIN
+            and size <= <Py_ssize_t>self.frame_max - FRAME_OVERHEAD_BYTES
+        )
+
+    cdef Py_ssize_t _content_bytes(self, Message message) noexcept:
+        """Bytes of the content header frame, and of the body frame if that is copied."""
+        cdef Py_ssize_t size = (
+            FRAME_OVERHEAD_BYTES + CONTENT_HEADER_FIXED_BYTES
+            + PyBytes_GET_SIZE(message.properties.raw)
+        )
+        if self._is_copied(message):
+            size += FRAME_OVERHEAD_BYTES + PyBytes_GET_SIZE(message.body)
+        return size
+
+    cdef int _put_content(
+        self, uint8_t* p, uint16_t channel, Message message, Py_ssize_t total
+    ) except -1:
+        """Complete the `total` bytes reserved for a method with its content; then large bodies."""
+        cdef Py_ssize_t body_bytes = PyBytes_GET_SIZE(message.body)
+        cdef bint is_copied = self._is_copied(message)
+        p = put_content_header(p, channel, message.properties.raw, body_bytes)
+        if is_copied:
+            p = put_frame(p, FRAME_BODY, channel, <uint32_t>body_bytes)
+            p = put_bytes(p, message.body)
+            p[0] = FRAME_END
+        self._commit(total)
+        if not is_copied:
+            self._body_frames(channel, message.body)
+        return 0
+
     @cython.nonecheck(True)
     cpdef object deliver(
         self, uint16_t channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered,
         Message message,
     ):
         """One basic.deliver; `consumer_tag` comes with its length octet."""
-        cdef Py_ssize_t method_bytes = (
-            13 + len(consumer_tag) + PyBytes_GET_SIZE(message.route_key)
-        )
-        cdef Py_ssize_t block_bytes = PyBytes_GET_SIZE(message.properties.raw)
-        cdef Py_ssize_t body_bytes = PyBytes_GET_SIZE(message.body)
-        cdef bint inline_body = (
-            0 < body_bytes < BODY_BY_REFERENCE_MIN
-            and body_bytes <= <Py_ssize_t>self.frame_max - FRAME_OVERHEAD_BYTES
-        )
-        cdef Py_ssize_t total = method_bytes + block_bytes + CONTENT_HEADER_FIXED_BYTES + 16
-        if inline_body:
-            total += body_bytes + FRAME_OVERHEAD_BYTES
+        cdef Py_ssize_t size = 13 + len(consumer_tag) + PyBytes_GET_SIZE(message.route_key)
+        cdef Py_ssize_t total = FRAME_OVERHEAD_BYTES + size + self._content_bytes(message)
         cdef uint8_t* p = self._reserve(total)
-        p = put32(put_frame(p, FRAME_METHOD, channel, <uint32_t>method_bytes), BASIC_DELIVER)
+        p = put32(put_frame(p, FRAME_METHOD, channel, <uint32_t>size), BASIC_DELIVER)
         p = put64(put_bytes(p, consumer_tag), delivery_tag)
         p[0] = redelivered
         p = put_bytes(p + 1, message.route_key)
         p[0] = FRAME_END
-        p = put_content_header(p + 1, channel, message.properties.raw, body_bytes)
-        if inline_body:
-            p = put_frame(p, FRAME_BODY, channel, <uint32_t>body_bytes)
-            p = put_bytes(p, message.body)
-            p[0] = FRAME_END
-        self._commit(total)
-        if body_bytes and not inline_body:
-            self._body_frames(channel, message.body)
+        self._put_content(p + 1, channel, message, total)
 
-    @cython.nonecheck(True)
     cpdef object content(self, uint16_t channel, bytes method, Message message):
         """A method with content that is not a delivery: basic.get-ok, basic.return."""
-        cdef Py_ssize_t total = (
-            PyBytes_GET_SIZE(message.properties.raw) + CONTENT_HEADER_FIXED_BYTES
-            + FRAME_OVERHEAD_BYTES
-        )
-        self.method(channel, method)
-        put_content_header(
-            self._reserve(total), channel, message.properties.raw, PyBytes_GET_SIZE(message.body)
-        )
-        self._commit(total)
-        self._body_frames(channel, message.body)
+        if message is None:
+            raise TypeError("a message, not None")
+        cdef Py_ssize_t size = len(method)
+        cdef Py_ssize_t total = FRAME_OVERHEAD_BYTES + size + self._content_bytes(message)
+        cdef uint8_t* p = self._reserve(total)
+        p = put_bytes(put_frame(p, FRAME_METHOD, channel, <uint32_t>size), method)
+        p[0] = FRAME_END
+        self._put_content(p + 1, channel, message, total)
 
     cpdef list take(self):
         """Everything written so far, in pieces; the buffer is empty afterwards."""
         cdef list pieces
         self._seal()
         # Start the next turn with a chunk of about what this turn needed.
-        self._capacity = min(self.size // 2, CHUNK_BYTES_MAX // 2)
+        self._chunk_bytes = min(max(self.size - self._referenced, CHUNK_BYTES_MIN), CHUNK_BYTES_MAX)
+        self._referenced = 0
         pieces = self._sealed
         self._sealed = []
         self.size = 0

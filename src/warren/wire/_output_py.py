@@ -33,6 +33,10 @@ _DELIVERY_TAG: Final = Struct(">Q?")
 _END: Final = bytes([FRAME_END])
 
 
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return _FRAME_START.pack(kind, channel, len(payload)) + payload + _END
+
+
 class OutputBuffer:
     """Everything one connection is about to send."""
 
@@ -60,16 +64,15 @@ class OutputBuffer:
         self._chunk = bytearray()
 
     def raw(self, data: bytes) -> None:
-        if self.size == 0:
-            self._on_first_write()
+        self._announce()
         self._chunk += data
         self._count(len(data))
 
     def method(self, channel: int, payload: bytes) -> None:
-        self._frame(FRAME_METHOD, channel, payload)
+        self.raw(frame(FRAME_METHOD, channel, payload))
 
     def heartbeat(self) -> None:
-        self._frame(FRAME_HEARTBEAT, 0, b"")
+        self.raw(frame(FRAME_HEARTBEAT, 0, b""))
 
     def ack(self, channel: int, delivery_tag: int, multiple: bool) -> None:
         self.method(channel, BASIC_ACK + _DELIVERY_TAG.pack(delivery_tag, multiple))
@@ -86,13 +89,18 @@ class OutputBuffer:
         self.content(channel, BASIC_DELIVER + consumer_tag + delivery + message.route_key, message)
 
     def content(self, channel: int, method: bytes, message: Message) -> None:
-        """A method, the content header and the body in frames of at most frame_max."""
-        start = _CONTENT_START.pack(CLASS_BASIC, 0, len(message.body))
-        self._frame(FRAME_METHOD, channel, method)
-        self._frame(FRAME_HEADER, channel, start + message.properties.raw)
+        """A method with content that is not a delivery: basic.get-ok, basic.return."""
+        body = message.body
         room = self.frame_max - FRAME_OVERHEAD_BYTES
-        for position in range(0, len(message.body), room):
-            self._body(channel, message.body, position, min(position + room, len(message.body)))
+        start = _CONTENT_START.pack(CLASS_BASIC, 0, len(body))
+        data = frame(FRAME_METHOD, channel, method)
+        data += frame(FRAME_HEADER, channel, start + message.properties.raw)
+        if 0 < len(body) < BODY_BY_REFERENCE_MIN and len(body) <= room:
+            self.raw(data + frame(FRAME_BODY, channel, body))
+            return
+        self.raw(data)
+        for position in range(0, len(body), room):
+            self._body(channel, body, position, min(position + room, len(body)))
 
     def take(self) -> list[bytes | memoryview]:
         """Everything written so far, in pieces; the buffer is empty afterwards."""
@@ -101,18 +109,20 @@ class OutputBuffer:
         self.size = 0
         return pieces
 
-    def _frame(self, kind: int, channel: int, payload: bytes) -> None:
-        self.raw(_FRAME_START.pack(kind, channel, len(payload)) + payload + _END)
-
     def _body(self, channel: int, body: bytes, start: int, end: int) -> None:
         if end - start < BODY_BY_REFERENCE_MIN:
-            self._frame(FRAME_BODY, channel, body[start:end])
+            self.raw(frame(FRAME_BODY, channel, body[start:end]))
             return
-        self.raw(_FRAME_START.pack(FRAME_BODY, channel, end - start))
+        self._announce()
+        self._chunk += _FRAME_START.pack(FRAME_BODY, channel, end - start)
         self._seal()
         self._sealed.append(body if end - start == len(body) else memoryview(body)[start:end])
-        self._count(end - start)
-        self.raw(_END)
+        self._chunk += _END
+        self._count(end - start + FRAME_OVERHEAD_BYTES)
+
+    def _announce(self) -> None:
+        if self.size == 0:
+            self._on_first_write()
 
     def _count(self, octets: int) -> None:
         self.size += octets

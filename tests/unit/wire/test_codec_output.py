@@ -216,6 +216,38 @@ class TestAccounting:
         output.heartbeat()
         assert not output.is_congested
 
+    def test_whoever_is_told_of_congestion_may_take_what_is_there(self, kernel: ModuleType) -> None:
+        """Even in the middle of a message: the frames go on behind what was taken."""
+        early: list[bytes | memoryview] = []
+        announced = []
+
+        def take_early() -> None:
+            early.extend(output.take())
+            output.is_congested = False
+            announced.append("taken")
+
+        output = kernel.OutputBuffer(FRAME_MAX, 20, lambda: announced.append("first"), take_early)
+        output.deliver(1, TAG, 1, False, message(kernel, bytes(300_000)))
+        output.heartbeat()
+        data = b"".join(early) + taken(output)
+        sizes = [len(payload) for kind, _, payload in frames(data) if kind == BODY]
+        assert sizes == [FRAME_MAX - 8, FRAME_MAX - 8, 300_000 - 2 * (FRAME_MAX - 8)]
+        # Whenever something waits, its first byte was announced since the last time of taking.
+        assert announced == ["first", "taken"] * 4 + ["first"]
+
+    def test_congestion_is_told_once_until_it_is_over(self, kernel: ModuleType) -> None:
+        told = Writes()
+        output = kernel.OutputBuffer(FRAME_MAX, 10, Writes(), told)
+        for _ in range(5):
+            output.heartbeat()
+        assert told.count == 1
+        output.take()
+        output.is_congested = False
+        output.heartbeat()
+        assert told.count == 1
+        output.heartbeat()
+        assert told.count == 2
+
     def test_a_body_by_reference_congests_like_any_other(self, kernel: ModuleType) -> None:
         output = kernel.OutputBuffer(FRAME_MAX, 100_000, Writes())
         output.deliver(1, TAG, 1, False, message(kernel, bytes(100_000)))

@@ -5,9 +5,24 @@ from __future__ import annotations
 import ast
 import inspect
 from pathlib import Path
+from struct import pack
 from typing import Any
 
+import pytest
+
 import warren.wire
+from warren.wire.fault_kinds import FaultKind
+from wire_frames import (
+    FRAME_MAX,
+    HEARTBEAT,
+    MESSAGE_SIZE_MAX,
+    METHOD,
+    body,
+    frame,
+    header,
+    only,
+    publish,
+)
 from wire_frames import kernel as kernel_named
 
 STUB = Path(warren.wire.__path__[0]) / "_codec.pyi"
@@ -70,3 +85,23 @@ def test_no_class_of_the_twin_carries_a_dictionary() -> None:
     for name in twin.__all__:
         class_: Any = getattr(twin, name)
         assert class_.__dictoffset__ == 0, name
+
+
+PROVOCATIONS = {
+    FaultKind.FRAME_END: frame(METHOD, 1, bytes(4), end=0),
+    FaultKind.FRAME_TOO_LARGE: pack(">BHI", METHOD, 1, FRAME_MAX + 1),
+    FaultKind.UNKNOWN_FRAME: frame(9, 1),
+    FaultKind.STRAY_FRAME: frame(HEARTBEAT, 1),
+    FaultKind.EXPECTED_METHOD: body(1, b"x"),
+    FaultKind.EXPECTED_HEADER: publish() + body(1, b"x"),
+    FaultKind.WRONG_CLASS: publish() + header(class_id=10),
+    FaultKind.EXPECTED_BODY: publish() + header(body_size=1) + publish(),
+    FaultKind.MALFORMED_PROPERTIES: publish() + header(properties=b""),
+    FaultKind.MESSAGE_TOO_LARGE: publish() + header(body_size=MESSAGE_SIZE_MAX + 1),
+}
+
+
+@pytest.mark.parametrize("kind", FaultKind)
+def test_a_kind_of_fault_has_one_number_everywhere(reader: Any, kind: FaultKind) -> None:
+    assert only(reader.feed(PROVOCATIONS[kind])).kind == kind
+    assert reader.has_stopped is (kind in {FaultKind.FRAME_END, FaultKind.FRAME_TOO_LARGE})
