@@ -26,8 +26,8 @@ class Backlog:
         self.has_room.set()
         self.consumers: list[Callable[[], None]] = []
 
-    def published(self) -> None:
-        self.depth += 1
+    def published(self, count: int) -> None:
+        self.depth += count
         if self.depth >= self.floor + BACKLOG_SLACK:
             self.has_room.clear()
 

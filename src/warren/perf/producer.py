@@ -1,14 +1,12 @@
 """Publishes as fast as the socket, the confirm window, the pace or the backlog allow.
 
-The first sixteen bytes of a body are the time it was published (when a pace is given and we are
-late: the time it should have been, so that a stalled broker cannot hide its stall), the producer's
-number and a sequence number.
+A message carries the time it was published; when a pace is given and we are late, the time it
+should have been, so that a stalled broker cannot hide its stall.
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
 import time
 from collections import deque
 from enum import Enum, auto
@@ -16,16 +14,17 @@ from typing import Final
 
 from pamqp.commands import Basic, Channel, Confirm
 
-from warren.perf.client import CHANNEL, Client
+from warren.perf.client import Client
 from warren.perf.load import Load, Worker
 from warren.perf.options import numbered, share
+from warren.perf.publishing import Publisher
 from warren.perf.tally import Histogram, SequenceSet
-from warren.wire.codec import Message, OutputBuffer, PropertyBlock
+from warren.wire.codec import OutputBuffer, PropertyBlock
 from warren.wire.methods import encode_method
 
 TURN_BYTES: Final = 65536
-STAMP: Final = struct.Struct(">QQ")
-PRODUCER_SHIFT: Final = 48
+BURST_MAX: Final = 16
+"""Messages that share a reading of the clock, which would cost more than the message."""
 LATE_NS: Final = 1_000_000
 TRANSIENT: Final = PropertyBlock(b"\x00\x00")
 PERSISTENT: Final = PropertyBlock(b"\x10\x00\x02")
@@ -52,10 +51,12 @@ class Producer(Worker):
         self.latency = Histogram()
         self.confirmed_sequences = SequenceSet()
         self._quota = quota
-        self._methods = self._publish_methods()
-        self._properties = PERSISTENT if options.persistent else TRANSIENT
-        self._filler = (b"abcdefghijklmnopqrstuvwxyz" * (options.size // 26 + 1))[: options.size]
-        self._is_stamped = options.size >= STAMP.size
+        self._publisher = Publisher(
+            self._publish_methods(),
+            PERSISTENT if options.persistent else TRANSIENT,
+            (b"abcdefghijklmnopqrstuvwxyz" * (options.size // 26 + 1))[: options.size],
+            number,
+        )
         self._gap_ns = 1e9 / options.rate if options.rate > 0 else 0.0
         self._due_ns = 0
         self._last_confirm_ns = 0
@@ -119,40 +120,45 @@ class Producer(Worker):
             await self.until_woken()
 
     def _fill(self, output: OutputBuffer) -> Pause:
-        window, backlog, quota = self.options.confirm, self.load.backlog, self._quota
+        window = self.options.confirm
         while output.size < TURN_BYTES:
-            if window and len(self._unconfirmed) >= window:
+            room = window - len(self._unconfirmed) if window else BURST_MAX
+            if room <= 0:
                 return Pause.CONFIRMS
             if self._resend:
-                self._publish(output, *self._resend.popleft())
+                self._publish(output, *self._resend.popleft(), 1)
                 continue
-            if self.load.is_publishing_over or self.published == quota:
-                return Pause.FINISHED
-            if backlog is not None and not backlog.has_room.is_set():
-                return Pause.BACKLOG
             now_ns = time.monotonic_ns()
-            if self._gap_ns:
-                self._due_ns = self.first_ns + int(self._gap_ns * self.published)
-                if self._due_ns > now_ns:
-                    return Pause.PACE
-                if now_ns - self._due_ns > LATE_NS:
-                    now_ns = self._due_ns
-            self._publish(output, now_ns, self.published)
-            self.published += 1
-            if backlog is not None:
-                backlog.published()
+            count, pause = self._allowed(now_ns)
+            if count == 0:
+                return pause
+            if self._gap_ns and now_ns - self._due_ns > LATE_NS:
+                now_ns = self._due_ns
+            count = min(count, room)
+            self._publish(output, now_ns, self.published, count)
+            self.published += count
+            if self.load.backlog is not None:
+                self.load.backlog.published(count)
         return Pause.SOCKET
 
-    def _publish(self, output: OutputBuffer, stamp_ns: int, sequence: int) -> None:
-        body = self._filler
-        if self._is_stamped:
-            number = self.number << PRODUCER_SHIFT | sequence
-            body = STAMP.pack(stamp_ns, number) + body[STAMP.size :]
-        method = self._methods[sequence % len(self._methods)]
-        output.content(CHANNEL, method, Message(b"", self._properties, body))
+    def _allowed(self, now_ns: int) -> tuple[int, Pause]:
+        """How many messages may go out now, and what to wait for if none."""
+        left = BURST_MAX if self._quota is None else self._quota - self.published
+        if self.load.is_publishing_over or left == 0:
+            return 0, Pause.FINISHED
+        if self.load.backlog is not None and not self.load.backlog.has_room.is_set():
+            return 0, Pause.BACKLOG
+        if self._gap_ns:
+            self._due_ns = self.first_ns + int(self._gap_ns * self.published)
+            return int(self._due_ns <= now_ns), Pause.PACE
+        return min(left, BURST_MAX), Pause.SOCKET
+
+    def _publish(self, output: OutputBuffer, stamp_ns: int, sequence: int, count: int) -> None:
+        self._publisher.burst(output, stamp_ns, sequence, count)
         if self.options.confirm:
-            self._unconfirmed[self._next_tag] = (stamp_ns, sequence)
-            self._next_tag += 1
+            for number in range(sequence, sequence + count):
+                self._unconfirmed[self._next_tag] = (stamp_ns, number)
+                self._next_tag += 1
 
     def on_confirm(self, tag: int, multiple: bool, is_ack: bool) -> None:
         now_ns = time.monotonic_ns()

@@ -1,5 +1,5 @@
 cimport cython
-from warren.perf.frames cimport Delivery
+from warren.perf.frames cimport Delivery as DeliveryType
 
 
 cdef class Histogram:
@@ -35,8 +35,8 @@ cdef class DeliveryTally:
     cdef long _producer
     cdef SequenceSet _current
 
-    @cython.locals(delivery=Delivery)
+    @cython.locals(delivery=DeliveryType)
     cpdef record(self, list deliveries, unsigned long long now_ns, long groups)
 
     @cython.locals(group=long)
-    cdef bint _is_new(self, Delivery delivery, long groups)
+    cdef bint _is_new(self, DeliveryType delivery, long groups)
