@@ -91,7 +91,7 @@ def main() -> int:
         table.show(console)
     if options.markdown:
         write_markdown(options.markdown, heading(), tables)
-    return 0
+    return 1 if any(table.failures for table in tables) else 0
 
 
 if __name__ == "__main__":

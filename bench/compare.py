@@ -27,6 +27,7 @@ def compare(
     say: Callable[[str], None],
 ) -> Table:
     table = Table("Throughput and latency", COLUMNS)
+    disturbed = 0.0
     for scenario in scenarios:
         runs: dict[str, list[Measurement]] = {broker.name: [] for broker in brokers}
         for repeat in range(repeats):
@@ -35,9 +36,15 @@ def compare(
                 try:
                     runs[broker.name].append(measure(broker, scenario.options(seconds)))
                 except LoadFailed as failure:
-                    table.notes.append(f"{scenario.name}, {broker.name}, failed: {failure}")
+                    table.failures.append(f"{scenario.name}, {broker.name}: {failure}")
         done = {name: median(results) for name, results in runs.items() if results}
         add_rows(table, scenario, done)
+        disturbed = max([disturbed, *(result.others_busy_cores for result in done.values())])
+    if disturbed > BUSY_CORES_WORTH_SAYING:
+        table.notes.append(
+            f"Other processes kept up to {disturbed:.1f} cores busy meanwhile, so rates are too "
+            "low and latencies too high; CPU per message moves far less."
+        )
     table.notes.append(
         f"Median of {repeats} runs of {seconds:g} s each, brokers alternating. The last three "
         "columns are relative to RabbitMQ in the same run; a smaller CPU and p99 are better. "
@@ -69,9 +76,4 @@ def add_rows(table: Table, scenario: Scenario, results: dict[str, Measurement]) 
             table.notes.append(
                 f"{scenario.name}, {broker}: {result.lost:g} messages missing, "
                 f"{result.duplicates:g} duplicated."
-            )
-        if result.others_busy_cores > BUSY_CORES_WORTH_SAYING:
-            table.notes.append(
-                f"{scenario.name}, {broker}: other processes kept {result.others_busy_cores:.1f} "
-                "cores busy meanwhile, so rates are too low; CPU per message moves far less."
             )

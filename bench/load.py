@@ -41,7 +41,7 @@ class Measurement:
 
 
 class LoadFailed(Exception):
-    """The load did not run to its end; says which, and what it printed."""
+    """The load did not run to its end; says what it printed."""
 
 
 def tool() -> Sequence[str]:
@@ -70,7 +70,7 @@ def run(
     command = command_for(broker, options, program or tool())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not done.stdout.strip():
-        raise LoadFailed(f"{' '.join(command)}\n{done.stdout}{done.stderr}".strip())
+        raise LoadFailed(f"{done.stdout}{done.stderr}".strip())
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 

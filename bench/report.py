@@ -16,6 +16,7 @@ class Table:
     columns: Sequence[str]
     rows: list[Sequence[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def show(self, console: Console) -> None:
         table = RichTable(title=self.title, title_justify="left")
@@ -26,12 +27,15 @@ class Table:
         console.print(table)
         for note in self.notes:
             console.print(note, style="dim")
+        for failure in self.failures:
+            console.print(f"failed: {failure}", style="red", markup=False, highlight=False)
 
     def markdown(self) -> str:
         lines = [f"## {self.title}", "", f"| {' | '.join(self.columns)} |"]
         lines.append("|---|" + "---:|" * (len(self.columns) - 1))
         lines += [f"| {' | '.join(row)} |" for row in self.rows]
         lines += ["", *self.notes] if self.notes else []
+        lines += ["", *(f"Failed: {failure}" for failure in self.failures)] if self.failures else []
         return "\n".join(lines) + "\n"
 
 

@@ -54,7 +54,7 @@ def scaling(
                 try:
                     result = at_size(broker, dimension, size, repeats, seconds)
                 except LoadFailed as failure:
-                    table.notes.append(f"{dimension.name}, {broker.name}, failed: {failure}")
+                    table.failures.append(f"{dimension.name}, {broker.name}: {failure}")
                     continue
                 smallest = smallest or result.cpu_us
                 table.rows.append(
