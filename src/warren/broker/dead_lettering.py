@@ -10,7 +10,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from warren.queues.dead_letter import Death, DeathReason, dead_letter, split_cycles
+from warren.queues.delivery_limit import without_delivery_count
 from warren.queues.queue import Queue
+from warren.queues.settings import QueueType
 from warren.wire.codec import Message, PropertyBlock
 from warren.wire.properties import decode_properties, encode_properties
 from warren.wire.route_key import make_route_key, split_route_key
@@ -28,9 +30,10 @@ def publish_dead(vhost: VirtualHost, queue: Queue, message: Message, reason: Dea
         return
     exchange, routing_key = split_route_key(message.route_key)
     death = Death(reason, queue.record.name, exchange, routing_key, queue.host.clock.wall_seconds())
-    dead = dead_letter(
-        decode_properties(message.properties.raw), death, settings.dead_letter_routing_key
-    )
+    properties = decode_properties(message.properties.raw)
+    if settings.queue_type is QueueType.QUORUM:
+        properties = without_delivery_count(properties)
+    dead = dead_letter(properties, death, settings.dead_letter_routing_key)
     headers = dead.properties.headers
     queues = vhost.route(target, dead.routing_keys, headers)
     kept, skipped = split_cycles([q.record.name for q in queues], reason, headers)

@@ -12,8 +12,9 @@ reaches the store. Two things keep it right.
 2. For other ends that would be too dear: all who bind to a popular exchange would stand in line.
    There, a binding made at the last moment is left over: an *orphan*. Making a binding insists on
    the versions of both its ends, so it came before the end went, and everybody who is told that
-   the end went knows of it already. It is dropped from memory at once, and removed from the store
-   before the removal is answered; should the node die between the two, at the next start.
+   the end went knows of it already. It is dropped from memory at once, and removed from the store,
+   with all that goes along, before the removal is answered; should the node die between the two,
+   at the next start.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def _take_bindings_to(topology: Topology, removal: Removal, end: Destination) ->
 
 
 def _left_without_bindings(topology: Topology, removal: Removal) -> list[str]:
-    lost = Counter(binding.source for binding in removal.bindings)
+    # Orphans are not counted: they are no bindings any more.
+    lost = Counter(each.source for each in removal.bindings if each in topology.bindings)
     return [
         name
         for name in _auto_delete_sources(topology, removal)
@@ -76,5 +78,10 @@ def _auto_delete_sources(topology: Topology, removal: Removal) -> dict[str, None
     return {
         name: None
         for name in sources
-        if name not in removal.exchanges and topology.exchanges[name].record.auto_delete
+        if name not in removal.exchanges and _is_auto_delete(topology, name)
     }
+
+
+def _is_auto_delete(topology: Topology, exchange: str) -> bool:
+    """An orphan's source may be gone."""
+    return exchange in topology.exchanges and topology.exchanges[exchange].record.auto_delete

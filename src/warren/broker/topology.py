@@ -36,9 +36,9 @@ class Topology:
         self.bindings = BindingTable()
         self.version = TopologyVersion()
         self.router = Router(self.exchanges, self.queues.__contains__)
-        # Keys of bindings that lack an end: made while it was being removed. They are not bindings
+        # Bindings that lack an end, by key: made while it was being removed. They are not bindings
         # here any more, and whoever removed the end removes them from the store.
-        self.orphans: set[str] = set()
+        self.orphans: dict[str, BindingRecord] = {}
         self._make_queue = make_queue
         self._hidden: dict[str, Queue] = {}
         # Versions in the store, by key. What is not there, such as a predeclared exchange, has 0.
@@ -133,9 +133,9 @@ class Topology:
 
     def _put_binding(self, key: str, binding: BindingRecord) -> bool:
         if binding.source not in self.exchanges or not self._has(binding.destination):
-            self.orphans.add(key)
+            self.orphans[key] = binding
             return False
-        self.orphans.discard(key)
+        self.orphans.pop(key, None)
         if not self.bindings.add(binding):
             return False
         self.exchanges[binding.source].bind(binding)
@@ -156,7 +156,7 @@ class Topology:
             return self._remove_exchange(parsed.parts[1])
         if parsed.kind is KeyKind.QUEUE:
             return self._remove_queue(parsed.parts[1])
-        self.orphans.discard(key)
+        self.orphans.pop(key, None)
         return parsed.kind is KeyKind.BINDING and self._remove_binding(key)
 
     def _remove_exchange(self, name: str) -> bool:
@@ -183,7 +183,7 @@ class Topology:
         for binding in bindings:
             key = binding_key(binding)
             self._remove_binding(key)
-            self.orphans.add(key)
+            self.orphans[key] = binding
 
     def _remove_binding(self, key: str) -> bool:
         binding = self._bindings_by_key.pop(key, None)

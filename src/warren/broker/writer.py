@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from warren.broker.removal import Removal
+from warren.broker.removal import Removal, plan_removal
 from warren.broker.services import Services
 from warren.broker.topology import Topology
 from warren.metadata.codec import TopologyRecord, encode_record
@@ -73,30 +73,38 @@ class TopologyWriter:
         return await self._transact(list(dict.fromkeys(checks)), changes)
 
     async def remove(self, removal: Removal) -> bool:
-        if await self._remove_first_bindings(removal):
-            return False
-        checks = [self._check_queue(name) for name in removal.queues]
-        checks += [self._check_exchange(name) for name in (*removal.exchanges, *removal.spared)]
-        changes: list[Operation] = [Delete(binding_key(each)) for each in removal.bindings]
-        changes += [Delete(queue_key(self._vhost, name)) for name in removal.queues]
-        changes += [Delete(exchange_key(self._vhost, name)) for name in removal.exchanges]
-        changes += [self._renew(name) for name in removal.spared]
-        if not await self._transact(checks, changes):
+        if await self._remove_first_bindings(removal) or not await self._remove(removal, []):
             return False
         await self.remove_orphans()
         return True
 
     async def remove_orphans(self) -> None:
-        """Delete from the store the bindings that have lost an end."""
-        for key in sorted(self._topology.orphans):
-            stored = await self._services.store.get(key)
-            # Unless somebody has bound anew, and the key means that binding now.
-            if stored is not None and key in self._topology.orphans:
-                await self._transact([Check(key, stored.version)], [Delete(key)])
+        """Delete from the store the bindings that have lost an end, and what goes with them."""
+        for _ in self.attempts():
+            found: dict[Check, BindingRecord] = {}
+            for key, binding in tuple(self._topology.orphans.items()):
+                stored = await self._services.store.get(key)
+                if stored is None:
+                    self._topology.orphans.pop(key, None)
+                elif key in self._topology.orphans:  # unless somebody has bound anew
+                    found[Check(key, stored.version)] = binding
+            if not found:
+                return
+            removal = plan_removal(self._topology, bindings=found.values())
+            await self._remove(removal, [*found])
 
     async def settle(self, queue: str) -> None:
         """Wait until all transactions about this queue that were submitted before are through."""
         await self._transact([self._check_queue(queue)], [])
+
+    async def _remove(self, removal: Removal, checks: list[Check]) -> bool:
+        checks += [self._check_queue(name) for name in removal.queues]
+        checks += [self._check_exchange(name) for name in (*removal.exchanges, *removal.spared)]
+        changes: list[Operation] = [Delete(binding_key(each)) for each in removal.bindings]
+        changes += [Delete(queue_key(self._vhost, name)) for name in removal.queues]
+        changes += [Delete(exchange_key(self._vhost, name)) for name in removal.exchanges]
+        changes += [self._renew(name) for name in removal.spared]
+        return await self._transact(checks, changes)
 
     async def _remove_first_bindings(self, removal: Removal) -> bool:
         """If there are very many, remove some ahead; True if the rest has to be planned anew.

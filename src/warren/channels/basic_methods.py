@@ -78,6 +78,7 @@ def cancel(
         return reply
     queue = consumer.queue
     queue.remove_consumer(consumer)
+    queue.pump()
     if queue.record.auto_delete and not queue.consumer_count:
         return _after_deletions(channel, reply)
     return reply

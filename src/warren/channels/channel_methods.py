@@ -5,23 +5,22 @@ from __future__ import annotations
 from pamqp import commands
 
 from warren.channels.channel import Channel
-from warren.channels.closing import release_channel
+from warren.channels.closing import give_back, stop_consuming
 from warren.channels.confirms import Confirms
 from warren.channels.transaction import Transaction
 from warren.model.errors import not_implemented, precondition_failed
 from warren.wire.methods import Access, Method
 
 
-async def close(channel: Channel, method: commands.Channel.Close) -> Method:
+async def close(channel: Channel, method: commands.Channel.Close) -> None:
     if channel.confirms is not None:
         channel.confirms.flush()
-    release_channel(channel)
     channel.is_closing = True
+    consumed = stop_consuming(channel)
     await channel.session.host.deletions_done()
+    channel.session.send(channel, commands.Channel.CloseOk())
     channel.session.forget_channel(channel)
-    return commands.Channel.CloseOk()
-
-
+    give_back(channel, consumed)
 
 
 def flow(channel: Channel, method: commands.Channel.Flow) -> Method:

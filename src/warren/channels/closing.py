@@ -8,16 +8,29 @@ from warren.channels.reply_to import stop_replies
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
+    from warren.queues.queue import Queue
 
 
 def release_channel(channel: Channel) -> None:
-    # First no more consumers, or what is requeued would be delivered here again.
-    for consumer in list(channel.consumers.values()):
+    give_back(channel, stop_consuming(channel))
+
+
+def stop_consuming(channel: Channel) -> list[Queue]:
+    """No more deliveries to the channel; returns the queues that it consumed from."""
+    queues = dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
+    for consumer in channel.consumers.values():
         consumer.queue.remove_consumer(consumer)
     channel.consumers.clear()
     stop_replies(channel)
+    return list(queues)
+
+
+def give_back(channel: Channel, consumed: list[Queue]) -> None:
+    """Requeue what is unacknowledged, and only then let others have what comes next."""
     if channel.transaction is not None:
         channel.transaction.rollback()
         channel.transaction = None
     channel.deliveries.settle_requeued(channel.deliveries.take_all())
+    for queue in consumed:
+        queue.pump()
     channel.forget_routes()

@@ -256,19 +256,20 @@ class Session:
         host.admit_channel()
         channel = Channel(self, number)
         self.channels[number] = channel
-        self.send(channel, commands.Channel.OpenOk())
+        open_ok = commands.Channel.OpenOk()
+        open_ok.channel_id = ""  # pamqp insists on "0", RabbitMQ sends nothing
+        self.send(channel, open_ok)
 
     def _close_channel_by_error(
         self, channel: Channel, error: SoftError, ids: tuple[int, int]
     ) -> None:
         if channel.is_closing:
             return
-        release_channel(channel)
         if channel.confirms is not None:
             channel.confirms.flush()
         channel.is_closing = True
-        close = commands.Channel.Close(error.code, error.reply_text, *ids)
-        self.send(channel, close)
+        self.send(channel, commands.Channel.Close(error.code, error.reply_text, *ids))
+        release_channel(channel)
 
     def forget_channel(self, channel: Channel) -> None:
         """The number may be used for another channel from now on."""

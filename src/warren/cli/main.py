@@ -32,62 +32,66 @@ app = typer.Typer(
 )
 
 
+# The options of `warren server`. None means "not said": then the file decides, or the default.
+Name = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Name of this node.", show_default="warren@<host>"),
+]
+Bind = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDR", help="Address to listen on, AMQP and HTTP.", show_default=DEFAULT_BIND
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="PORT", help="Port for AMQP clients.", show_default="5672"
+    ),
+]
+HttpPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="PORT", help="Port of the HTTP API.", show_default="15672"
+    ),
+]
+ClusterPort = Annotated[
+    int, typer.Option(min=0, max=65535, metavar="PORT", help="Port for other nodes (unused yet).")
+]
+DataDir = Annotated[
+    Path, typer.Option(metavar="DIR", help="Where the node keeps its data; made if missing.")
+]
+ConfigPath = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file with the keys of rabbitmq.conf.")
+]
+Metadata = Annotated[
+    str,
+    typer.Option(
+        metavar="STORE", help="Where users and topology are kept: sqlite, or etcd://HOST:PORT,..."
+    ),
+]
+ClusterSecret = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT",
+        envvar="WARREN_CLUSTER_SECRET",
+        help="Shared by all nodes of a cluster (unused yet).",
+    ),
+]
+
+
 @app.command()
 def server(  # noqa: PLR0913 - these are the options of the command line
     *,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of this node.", show_default="warren@<host>"),
-    ] = None,
-    bind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDR",
-            help="Address to listen on for AMQP and HTTP.",
-            show_default=DEFAULT_BIND,
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, metavar="PORT", help="Port for AMQP clients.", show_default="5672"
-        ),
-    ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, metavar="PORT", help="Port of the HTTP API.", show_default="15672"
-        ),
-    ] = None,
-    cluster_port: Annotated[
-        int,
-        typer.Option(
-            min=0, max=65535, metavar="PORT", help="Port for other nodes (no effect yet)."
-        ),
-    ] = 25672,
-    data_dir: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Where the node keeps its data; made if it is missing."),
-    ] = Path("warren-data"),
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A configuration file with the keys of rabbitmq.conf."),
-    ] = None,
-    metadata: Annotated[
-        str,
-        typer.Option(
-            metavar="STORE",
-            help="Where users and topology are kept: sqlite, or etcd://HOST:PORT,...",
-        ),
-    ] = "sqlite",
-    cluster_secret: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT",
-            envvar="WARREN_CLUSTER_SECRET",
-            help="Shared by all nodes of a cluster (no effect yet).",
-        ),
-    ] = "",
+    name: Name = None,
+    bind: Bind = None,
+    port: Port = None,
+    http_port: HttpPort = None,
+    cluster_port: ClusterPort = 25672,
+    data_dir: DataDir = Path("warren-data"),
+    config: ConfigPath = None,
+    metadata: Metadata = "sqlite",
+    cluster_secret: ClusterSecret = "",
 ) -> None:
     """Start a broker and serve until SIGTERM or Ctrl-C; a second signal stops at once."""
     from warren.server.config_file import ConfigFile
@@ -104,7 +108,7 @@ def server(  # noqa: PLR0913 - these are the options of the command line
         settings = replace(settings, name=name)
     if http_port is not None:
         settings = replace(settings, http_port=http_port)
-    _serve(_listening(settings, read, bind, port), read)
+    _serve(listening(settings, read, bind, port), read)
 
 
 @app.command("check-config")
@@ -158,7 +162,7 @@ def _serve(config: Config, read: ConfigFile) -> None:
         _fail(str(error), EXIT_UNAVAILABLE)
 
 
-def _listening(config: Config, read: ConfigFile, bind: str | None, port: int | None) -> Config:
+def listening(config: Config, read: ConfigFile, bind: str | None, port: int | None) -> Config:
     """The command line goes before the file, and what is said before what is only a default."""
     from warren.server.config import AMQP_PORT
     from warren.server.config_values import Endpoint

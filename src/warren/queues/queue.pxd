@@ -18,6 +18,7 @@ cdef class Queue(AbstractQueue):
     cdef public bint has_rules
     cdef public bint may_expire
     cdef public object expiry_timer
+    cdef public int64_t expiry_due_ms
     cdef public object idle_expiry
     @cython.locals(consumer=Consumer)
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1

@@ -13,11 +13,11 @@ from __future__ import annotations
 from warren.model.clock import TimerHandle
 from warren.model.errors import access_refused
 from warren.model.records import QueueRecord
-from warren.queues.settings import Overflow, QueueSettings
+from warren.queues.settings import Overflow, QueueSettings, QueueType
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue, Publisher
 from warren.queues.consumers import Consumer, ConsumerRotation
-from warren.queues.delivery_limit import counting_deliveries
+from warren.queues.delivery_limit import with_delivery_count
 from warren.queues.host import DeathReason, QueueHost
 from warren.queues.idle_expiry import IdleExpiry
 from warren.wire.codec import Message, QueuedMessage
@@ -43,6 +43,7 @@ class Queue(AbstractQueue):
         self.has_rules = _has_rules(settings)
         self.may_expire = False
         self.expiry_timer: TimerHandle | None = None
+        self.expiry_due_ms = 0
         self.idle_expiry = IdleExpiry(self) if settings.expires_ms is not None else None
 
     @property
@@ -126,11 +127,15 @@ class Queue(AbstractQueue):
                 consumer.hand_over(queued.message, queued.redelivered)
             else:
                 consumer.deliver(queued)
+            if self.may_expire:
+                self._schedule_expiry()
 
     def get(self) -> QueuedMessage | None:
         self.touch()
         self._drop_expired()
-        return self.backing.fetch(True)
+        queued = self.backing.fetch(True)
+        self._schedule_expiry()
+        return queued
 
     def acked(self, run: list[QueuedMessage]) -> None:
         self.backing.ack(run)
@@ -138,7 +143,7 @@ class Queue(AbstractQueue):
     def requeued(self, run: list[QueuedMessage]) -> None:
         if self.is_deleted:
             return
-        if self.settings.delivery_limit is not None:
+        if self.settings.queue_type is QueueType.QUORUM:
             run = self._within_delivery_limit(run)
         for queued in run:
             queued.redelivered = True
@@ -181,6 +186,7 @@ class Queue(AbstractQueue):
         self.pump()
 
     def remove_consumer(self, consumer: Consumer) -> None:
+        """Delivers nothing, even if another one takes over: `pump` when all is in its place."""
         if consumer not in self.consumers:
             return
         consumer.is_cancelled = True
@@ -198,9 +204,8 @@ class Queue(AbstractQueue):
     def _activate_next_consumer(self) -> None:
         """Single active consumer: the highest priority, then the longest waiting, takes over."""
         self.active_consumer = max(self.consumers, key=lambda c: c.priority, default=None)
-        if self.active_consumer is not None:
+        if self.active_consumer is not None and not self.active_consumer.is_parked:
             self.rotation.add(self.active_consumer)
-            self.pump()
 
     def consumer_ready(self, consumer: Consumer) -> None:
         if self.settings.single_active_consumer and consumer is not self.active_consumer:
@@ -263,12 +268,18 @@ class Queue(AbstractQueue):
 
     def _schedule_expiry(self) -> None:
         """Have the timer run for the message that is at the head now."""
-        if not self.may_expire or self.expiry_timer is not None:
+        if not self.may_expire:
             return
         head = self.backing.head()
-        if head is not None and head.expires_at_ms != 0:
-            wait_ms = max(0, head.expires_at_ms - self.host.clock.now_ms())
-            self.expiry_timer = self.host.clock.call_later(wait_ms, self._expiry_due)
+        if head is None or head.expires_at_ms == 0:
+            return
+        if self.expiry_timer is not None:
+            if self.expiry_due_ms <= head.expires_at_ms:
+                return
+            self.expiry_timer.cancel()
+        self.expiry_due_ms = head.expires_at_ms
+        wait_ms = max(0, head.expires_at_ms - self.host.clock.now_ms())
+        self.expiry_timer = self.host.clock.call_later(wait_ms, self._expiry_due)
 
     def _expiry_due(self) -> None:
         self.expiry_timer = None
@@ -280,10 +291,13 @@ class Queue(AbstractQueue):
             self.host.dead_letter(self, messages, reason)
 
     def _within_delivery_limit(self, run: list[QueuedMessage]) -> list[QueuedMessage]:
-        """Quorum queues count deliveries and give up on a message that keeps coming back."""
+        """Quorum queues count deliveries and may give up on a message that keeps coming back."""
+        limit = self.settings.delivery_limit
         kept = []
         for queued in run:
-            if counting_deliveries(queued) <= (self.settings.delivery_limit or 0):
+            queued.delivery_count += 1
+            if limit is None or queued.delivery_count <= limit:
+                queued.message = with_delivery_count(queued.message, queued.delivery_count)
                 kept.append(queued)
             else:
                 self.backing.ack([queued])
