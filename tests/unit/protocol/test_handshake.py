@@ -1,20 +1,34 @@
-"""Every rule of connection negotiation, at the level of events in and actions out."""
+"""Connection negotiation apart from the login: events in, actions out."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from pamqp.commands import Channel, Connection
 
-from warren.model.errors import HardError, LoginRefused, frame_error, not_allowed
-from warren.model.fields import EMPTY_TABLE, Field, Table, longstr
+from negotiating import (
+    BEFORE_OPEN,
+    BEFORE_START_OK,
+    BEFORE_TUNE_OK,
+    HEADER,
+    HEADER_SENT,
+    RUNNING,
+    after,
+    authenticate,
+    handshake,
+    open_,
+    sent,
+    silent,
+    start_ok,
+    told,
+    tune_ok,
+)
+from warren.model.errors import HardError, frame_error
+from warren.model.fields import Field, Table, longstr
 from warren.protocol.capabilities import SERVER_CAPABILITIES, server_properties
 from warren.protocol.handshake import Handshake, HandshakeSettings, State
 from warren.protocol.negotiation import (
-    Action,
-    CloseConnection,
-    CloseSilently,
     Event,
     MethodReceived,
     Negotiated,
@@ -26,89 +40,7 @@ from warren.protocol.negotiation import (
     Timeout,
     UnreadableFrame,
 )
-from warren.protocol.sasl import Plain
-from warren.wire.methods import Method, decode_method, encode_method
-from warren.wire.tables import encode_table
-
-HEADER = b"AMQP\0\0\x09\x01"
-CAPABLE = Table(
-    [("capabilities", Field("F", Table([("authentication_failure_close", Field("t", True))])))]
-)
-LOGIN_REFUSED = (
-    "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. "
-    "For details see the broker logfile."
-)
-
-
-def authenticate(mechanism: str, username: str, password: bytes) -> str:
-    if (username, password) != ("guest", b"guest"):
-        raise LoginRefused(f"user '{username}' - invalid credentials")
-    return username
-
-
-def open_vhost(user: str, vhost: str) -> None:
-    if vhost == "forbidden":
-        raise not_allowed(f"access to vhost '{vhost}' refused for user '{user}'")
-    if vhost != "/":
-        raise not_allowed(f"vhost {vhost} not found")
-
-
-def handshake(**settings: Any) -> Handshake[str]:
-    return Handshake(
-        HandshakeSettings(server_properties("test"), **settings), authenticate, open_vhost
-    )
-
-
-def start_ok(
-    response: bytes = b"\0guest\0guest", mechanism: str = "PLAIN", properties: Table = EMPTY_TABLE
-) -> Event:
-    method = Connection.StartOk(mechanism=mechanism, locale="en_US")
-    method.client_properties = cast("Any", properties)
-    method.response = cast("Any", response)
-    return MethodReceived(method)
-
-
-def tune_ok(channel_max: int = 2047, frame_max: int = 131072, heartbeat: int = 60) -> Event:
-    return MethodReceived(Connection.TuneOk(channel_max, frame_max, heartbeat))
-
-
-def open_(vhost: str = "/") -> Event:
-    method = Connection.Open()
-    method.virtual_host = vhost
-    return MethodReceived(method)
-
-
-HEADER_SENT: Event = ProtocolHeader(HEADER)
-BEFORE_START_OK = (HEADER_SENT,)
-BEFORE_TUNE_OK = (*BEFORE_START_OK, start_ok())
-BEFORE_OPEN = (*BEFORE_TUNE_OK, tune_ok())
-RUNNING = (*BEFORE_OPEN, open_())
-
-
-def after(*events: Event, machine: Handshake[str] | None = None) -> list[Action[str]]:
-    """What the machine asks for at the last of these events."""
-    machine = machine or handshake()
-    actions: list[Action[str]] = []
-    for event in events:
-        actions = machine.handle(event)
-    return actions
-
-
-def sent(actions: list[Action[str]]) -> Method:
-    (action,) = (a for a in actions if isinstance(a, SendMethod))
-    return action.method
-
-
-def told(actions: list[Action[str]]) -> tuple[str, int, int]:
-    (action,) = actions
-    assert isinstance(action, CloseConnection)
-    return action.error.reply_text, action.class_id, action.method_id
-
-
-def silent(actions: list[Action[str]]) -> tuple[int, str]:
-    (action,) = actions
-    assert isinstance(action, CloseSilently)
-    return action.after_s, action.reason
+from warren.wire.methods import decode_method, encode_method
 
 
 @pytest.mark.parametrize(
@@ -156,99 +88,6 @@ def test_t003_start_tells_product_version_and_nine_capabilities() -> None:
     assert capabilities.value == Table((name, Field("t", True)) for name in SERVER_CAPABILITIES)
     assert set(start.mechanisms.split()) == {"PLAIN", "AMQPLAIN"}
     assert start.locales == "en_US"
-
-
-def test_t004_a_good_plain_login_is_tuned() -> None:
-    tune = sent(after(*BEFORE_TUNE_OK))
-    assert isinstance(tune, Connection.Tune)
-    assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131072, 60)
-
-
-def test_t005_a_bad_password_is_told_to_a_client_that_understands_it() -> None:
-    actions = after(HEADER_SENT, start_ok(b"\0guest\0wrong", properties=CAPABLE))
-    assert told(actions) == (LOGIN_REFUSED, 0, 0)
-    (action,) = actions
-    assert isinstance(action, CloseConnection)
-    assert action.reason == "PLAIN login refused: user 'guest' - invalid credentials"
-
-
-def test_t006_a_bad_password_is_met_with_three_seconds_of_silence_otherwise() -> None:
-    seconds, reason = silent(after(HEADER_SENT, start_ok(b"\0guest\0wrong")))
-    assert seconds == 3
-    assert "user 'guest' - invalid credentials" in reason
-    assert "wrong" not in reason
-
-
-@pytest.mark.parametrize(
-    "response", [b"garbage", b"x\0guest\0guest", b"\0guest\0gu\0est", b"", b"\0guest"]
-)
-def test_t007_a_malformed_plain_response_is_a_syntax_error(response: bytes) -> None:
-    text, *ids = told(after(HEADER_SENT, start_ok(response)))
-    assert text.startswith("SYNTAX_ERROR - response <<")
-    assert text.endswith(">> invalid")
-    assert ids == [10, 11]
-
-
-def test_the_log_never_learns_what_a_malformed_response_held() -> None:
-    (action,) = after(HEADER_SENT, start_ok(b"guest\0secret"))
-    assert isinstance(action, CloseConnection)
-    assert action.reason == "unreadable PLAIN response"
-
-
-def amqplain(*fields: tuple[str, Field]) -> Event:
-    return start_ok(encode_table(Table(fields))[4:], "AMQPLAIN")
-
-
-def test_t008_an_amqplain_login_is_accepted() -> None:
-    actions = after(
-        HEADER_SENT, amqplain(("LOGIN", longstr("guest")), ("PASSWORD", longstr("guest")))
-    )
-    assert isinstance(sent(actions), Connection.Tune)
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        amqplain(("LOGIN", longstr("guest"))),
-        amqplain(("PASSWORD", longstr("guest"))),
-        amqplain(("LOGIN", Field("I", 5)), ("PASSWORD", longstr("guest"))),
-    ],
-)
-def test_t008_amqplain_without_both_strings_is_a_syntax_error(event: Event) -> None:
-    text, *_ = told(after(HEADER_SENT, event))
-    assert text == "SYNTAX_ERROR - AMQPLAIN auth info is missing LOGIN or PASSWORD field"
-
-
-def test_t008_amqplain_that_is_no_table_is_a_syntax_error() -> None:
-    text, *_ = told(after(HEADER_SENT, start_ok(b"\1\2", "AMQPLAIN")))
-    assert text == "SYNTAX_ERROR - response <<1,2>> invalid"
-
-
-def test_t009_an_unknown_mechanism_ends_in_silence() -> None:
-    assert silent(after(HEADER_SENT, start_ok(mechanism="NOSUCH"))) == (
-        3,
-        "COMMAND_INVALID - unknown authentication mechanism 'NOSUCH'",
-    )
-
-
-def test_t009_a_mechanism_we_know_but_do_not_offer_is_invalid() -> None:
-    machine = handshake(mechanisms=(Plain(),))
-    assert silent(after(HEADER_SENT, start_ok(mechanism="AMQPLAIN"), machine=machine)) == (
-        3,
-        "COMMAND_INVALID - invalid authentication mechanism 'AMQPLAIN'",
-    )
-
-
-def test_t010_a_guest_from_afar_is_refused_like_a_bad_password() -> None:
-    def only_local(_mechanism: str, username: str, _password: bytes) -> str:
-        raise LoginRefused(f"user '{username}' can only connect via localhost")
-
-    machine = Handshake(HandshakeSettings(server_properties("test")), only_local, open_vhost)
-    actions = after(HEADER_SENT, start_ok(properties=CAPABLE), machine=machine)
-    assert told(actions) == (LOGIN_REFUSED, 0, 0)
-    (action,) = actions
-    assert isinstance(action, CloseConnection)
-    assert action.reason.endswith("user 'guest' can only connect via localhost")
 
 
 @pytest.mark.parametrize(

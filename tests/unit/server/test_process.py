@@ -196,6 +196,11 @@ def test_settings_without_effect_are_said_at_the_start(tmp_path: Path) -> None:
     server.end()
 
 
+def test_it_is_ready_soon(server: Server) -> None:
+    """A second on an idle machine; the bound leaves room for a busy one."""
+    assert server.ready_after_s < 4
+
+
 def test_an_idle_server_is_small(server: Server) -> None:
     """The bound is the project's own: an idle node stays under 60 MiB."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
