@@ -46,7 +46,7 @@ from warren.protocol.negotiation import (
     UnreadableFrame,
 )
 from warren.queues.delivery import TurnClock
-from warren.server.context import ConnectionContext, new_token
+from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.listener import format_peer
 from warren.server.logs import EventLog
 from warren.server.sockets import is_loopback
@@ -157,6 +157,8 @@ class AmqpConnection(asyncio.BufferedProtocol):
             self._landing = None
             self.reader.landed(nbytes)
             return
+        if nbytes == READ_BUFFER_BYTES:
+            self._yield_turn()
         data = context.read_buffer[:nbytes]
         if self._state is State.OPEN:
             self._take(self.reader.feed(data))
@@ -362,6 +364,15 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._position = 0
         if not self._is_reading and not intake.is_suspended:
             self._is_reading = True
+            self._transport.resume_reading()
+
+    def _yield_turn(self) -> None:
+        """There is more to read, and the loop would go on reading: let the others have a turn."""
+        self._transport.pause_reading()
+        self._context.loop.call_soon(self._continue_reading)
+
+    def _continue_reading(self) -> None:
+        if self._is_reading and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _wake_consumers(self) -> None:

@@ -21,7 +21,7 @@ from warren.server.listener import ConnectionRegistry
 from warren.server.timer_wheel import TimerWheel
 from warren.server.turn import FlushTurn
 
-READ_BUFFER_BYTES: Final = 262_144
+READ_BUFFER_BYTES: Final = 131_072
 _TOKEN_BYTES: Final = 16
 
 
@@ -34,7 +34,7 @@ class ConnectionContext:
         connections: ConnectionRegistry,
         clock: LoopClock,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._background: set[asyncio.Task[None]] = set()
         self.config = config
         self.broker = broker
@@ -45,14 +45,14 @@ class ConnectionContext:
         self.admission = Admission(broker.access)
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
-        self.flush_turn = FlushTurn(self._loop)
+        self.flush_turn = FlushTurn(self.loop)
         self.turn_clock = TurnClock()
         # Reads of all connections land here, one after the other: nothing is kept in it.
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run on its own; the loop reports what goes wrong in it."""
-        task = self._loop.create_task(work)
+        task = self.loop.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
