@@ -4,14 +4,15 @@ Nothing here writes to memory: `AccessControl` hears of a change from the store'
 method that made it returns. Transactions check what they were decided upon (the user is there, the
 vhost is the same), and a failed check means that somebody else was quicker: look again.
 
-What belongs to a user or a vhost goes with it in the same transaction. A vhost may own more than
-one transaction holds, and other nodes may add to it while it goes; so what is left is swept once
-the vhost is gone, and once more before another one of that name is made.
+What belongs to a user or a vhost goes with it in the same transaction. But a vhost may own more
+than one transaction holds, and others may add to it while its deletion is on the way; so what is
+left is swept once the owner is gone, and, for a crash in between, once more before another one of
+that name is made. A new user never inherits the permissions of an old one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -117,6 +118,7 @@ class AccessAdmin:
     async def add_user(self, name: str, password: str, tags: Iterable[str] = ()) -> None:
         user = User(name, hash_password(password), SHA256, frozenset(tags))
         put = Put(keys.user_key(name), encode_user(user))
+        await self._sweep_user(name)
         if not await self._store.transact([Check(put.key, 0)], [put]):
             raise UserExists(name)
 
@@ -128,6 +130,7 @@ class AccessAdmin:
         if user.limits:
             _require_limits(user.limits, USER_LIMITS, "user-limits")
             changes.append(Put(keys.user_limit_key(user.name), encode_limits(user.limits)))
+        await self._sweep_user(user.name)
         await self._store.transact([], changes)
 
     async def set_password(self, name: str, password: str) -> None:
@@ -147,9 +150,9 @@ class AccessAdmin:
     async def delete_user(self, name: str) -> None:
         for _ in range(ATTEMPTS_MAX):
             record = await self._require_user(name)
-            owned: list[Operation] = [Delete(key) for key in self._keys_of_user(name)]
-            owned += [Delete(keys.user_limit_key(name)), Delete(record.key)]
-            if await self._store.transact([Check(record.key, record.version)], owned):
+            deletes = [*await self._owned_by_user(name), Delete(record.key)]
+            if await self._store.transact([Check(record.key, record.version)], deletes):
+                await self._sweep_user(name)
                 return
         raise _contended(f"user {name}")
 
@@ -163,18 +166,15 @@ class AccessAdmin:
     async def add_vhost(self, name: str, description: str = "", tags: Iterable[str] = ()) -> None:
         """Making one that is there changes nothing, as in RabbitMQ."""
         put = Put(keys.vhost_key(name), encode_vhost(Vhost(name, description, frozenset(tags))))
-        if await self._store.get(put.key) is None:
-            await self._sweep_vhost(name)
-            await self._store.transact([Check(put.key, 0)], [put])
+        await self._sweep_vhost(name)
+        await self._store.transact([Check(put.key, 0)], [put])
 
     async def delete_vhost(self, name: str) -> None:
         for _ in range(ATTEMPTS_MAX):
             record = await self._require_vhost(name)
-            deletes = await self._owned_by_vhost(name)
-            own: list[Operation] = [Delete(keys.vhost_limit_key(name)), Delete(record.key)]
-            room = TRANSACTION_OPERATIONS_MAX - len(own) - 1
+            deletes = [*await self._owned_by_vhost(name), Delete(record.key)]
             # From the end: permissions must not outlive the vhost, its bindings may for a moment.
-            changes = [*deletes[-room:], *own]
+            changes = deletes[1 - TRANSACTION_OPERATIONS_MAX :]
             if await self._store.transact([Check(record.key, record.version)], changes):
                 await self._sweep_vhost(name)
                 return
@@ -272,32 +272,38 @@ class AccessAdmin:
             raise NoSuchVhost(name)
         return record
 
-    def _keys_of_user(self, name: str) -> list[str]:
-        directory = self._access.directory
-        plain = [
-            keys.permission_key(p.vhost, name) for p in directory.permissions() if p.user == name
+    async def _owned_by_user(self, name: str) -> list[Delete]:
+        permissions = self._access.directory.permissions()
+        topics = self._access.directory.topic_permissions()
+        owned = [keys.permission_key(p.vhost, name) for p in permissions if p.user == name]
+        owned += [
+            keys.topic_permission_key(p.vhost, name, p.exchange) for p in topics if p.user == name
         ]
-        topic = [
-            keys.topic_permission_key(p.vhost, name, p.exchange)
-            for p in directory.topic_permissions()
-            if p.user == name
-        ]
-        return plain + topic
+        return [Delete(key) for key in (*owned, *await self._existing(keys.user_limit_key(name)))]
 
-    async def _owned_by_vhost(self, name: str) -> list[Operation]:
-        return [
-            Delete(record.key)
+    async def _owned_by_vhost(self, name: str) -> list[Delete]:
+        owned = [
+            record.key
             for kind in _OWNED_BY_VHOST
             for record in await self._store.range(keys.prefix(kind, name))
         ]
+        return [Delete(key) for key in (*owned, *await self._existing(keys.vhost_limit_key(name)))]
+
+    async def _existing(self, key: str) -> list[str]:
+        return [] if await self._store.get(key) is None else [key]
+
+    async def _sweep_user(self, name: str) -> None:
+        await self._sweep(keys.user_key(name), lambda: self._owned_by_user(name))
 
     async def _sweep_vhost(self, name: str) -> None:
-        """Remove what is left of a vhost that is gone; stop if another one of that name is made."""
-        is_gone = Check(keys.vhost_key(name), 0)
-        while leftovers := await self._owned_by_vhost(name):
-            part = leftovers[: TRANSACTION_OPERATIONS_MAX - 1]
-            if not await self._store.transact([is_gone], part):
-                return
+        await self._sweep(keys.vhost_key(name), lambda: self._owned_by_vhost(name))
+
+    async def _sweep(self, owner: str, find: Callable[[], Awaitable[list[Delete]]]) -> None:
+        """Remove what is left of an owner that is gone; stop if there is one of that name again."""
+        while await self._store.get(owner) is None and (leftovers := await find()):
+            await self._store.transact(
+                [Check(owner, 0)], leftovers[: TRANSACTION_OPERATIONS_MAX - 1]
+            )
 
 
 def _put_or_delete(key: str, limits: Mapping[str, int]) -> Operation:

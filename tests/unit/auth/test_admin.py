@@ -19,6 +19,7 @@ from warren.auth.admin import (
     NoSuchVhost,
     UserExists,
 )
+from warren.auth.codec import encode_permission
 from warren.auth.patterns import InvalidPattern
 from warren.auth.permissions import Permission, TopicPermission
 from warren.auth.users import User, Vhost
@@ -156,11 +157,15 @@ async def test_what_a_user_owns_goes_with_it(
     assert access.user_channels_max("u") is None
 
 
-async def test_a_user_made_anew_inherits_nothing(admin: AccessAdmin, access: AccessControl) -> None:
-    await admin.add_user("u", "p")
-    await admin.set_permissions(Permission("u", VHOST, ".*", ".*", ".*"))
-    await admin.delete_user("u")
-    await admin.add_user("u", "p")
+@pytest.mark.parametrize("how", ["added", "imported"])
+async def test_a_user_made_anew_inherits_nothing(
+    admin: AccessAdmin, store: SqliteStore, access: AccessControl, how: str
+) -> None:
+    """Not even what a crash in the middle of deleting it has left behind."""
+    left = Permission("u", VHOST, ".*", ".*", ".*")
+    await store.transact([], [Put(keys.permission_key(VHOST, "u"), encode_permission(left))])
+    assert access.directory.permission("u", VHOST) is not None
+    await (admin.add_user("u", "p") if how == "added" else admin.put_user(User("u")))
     assert access.directory.permission("u", VHOST) is None
 
 
@@ -249,28 +254,45 @@ async def test_a_vhost_made_anew_inherits_nothing(
     """Not even what a crash in the middle of deleting it has left behind."""
     await put_topology(store, "v")
     left = Permission("guest", "v", ".*", ".*", ".*")
-    await store.transact([], [Put(keys.permission_key("v", "guest"), encode_left(left))])
+    await store.transact([], [Put(keys.permission_key("v", "guest"), encode_permission(left))])
     await admin.add_vhost("v")
     assert access.directory.permission("guest", "v") is None
     assert await store.range("queue/") == []
 
 
-def encode_left(permission: Permission) -> bytes:
-    return admin_module.encode_permission(permission)
-
-
-async def test_a_permission_cannot_slip_in_while_its_vhost_goes(
+async def test_nothing_slips_in_while_its_vhost_goes(
     admin: AccessAdmin, store: SqliteStore, access: AccessControl
 ) -> None:
+    """Those before and after the deletion are decided while the vhost is still there."""
+    before = await keys_in(store)
     await admin.add_vhost("v")
     results = await asyncio.gather(
         admin.set_permissions(Permission("guest", "v", ".*", ".*", ".*")),
+        admin.set_vhost_limits("v", {"max-queues": 1}),
         admin.delete_vhost("v"),
         admin.set_permissions(Permission("guest", "v", ".*", ".*", ".*")),
+        admin.set_vhost_limits("v", {"max-queues": 2}),
         return_exceptions=True,
     )
-    assert results[1] is None
+    assert results[2] is None
+    assert await keys_in(store) == before
     assert access.directory.permission("guest", "v") is None
+
+
+async def test_nothing_slips_in_while_its_user_goes(admin: AccessAdmin, store: SqliteStore) -> None:
+    before = await keys_in(store)
+    await admin.add_user("u", "p")
+    results = await asyncio.gather(
+        admin.set_permissions(Permission("u", VHOST, ".*", ".*", ".*")),
+        admin.set_topic_permissions(TopicPermission("u", VHOST, "x", "", "")),
+        admin.set_user_limits("u", {"max-channels": 1}),
+        admin.delete_user("u"),
+        admin.set_permissions(Permission("u", VHOST, ".*", ".*", ".*")),
+        admin.set_password("u", "new"),
+        return_exceptions=True,
+    )
+    assert results[3] is None
+    assert await keys_in(store) == before
 
 
 # Patterns and limits.
