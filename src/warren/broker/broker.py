@@ -26,6 +26,8 @@ KEEP_ALIVE_INTERVAL_S: Final = NODE_LEASE_TTL_S / 3
 # In this order a thing comes after all that it stands on.
 _LOADED: Final = (KeyKind.VHOST, KeyKind.EXCHANGE, KeyKind.QUEUE, KeyKind.BINDING)
 
+_ACCESS: Final = frozenset({KeyKind.USER, KeyKind.PERMISSION, KeyKind.TOPIC_PERMISSION})
+
 
 class Broker:
     """`make_queue` builds a queue of this node, `new_token` 22 characters nobody can guess.
@@ -102,6 +104,8 @@ class Broker:
             if key is None:
                 continue
             name = key.parts[0]
+            if key.kind in _ACCESS:
+                self._on_access_change()
             if key.kind is KeyKind.VHOST:
                 self._on_vhost_change(name, change.record)
             elif key.kind is KeyKind.USER and change.record is None:
@@ -112,6 +116,11 @@ class Broker:
         for name, its_changes in by_vhost.items():
             if name in self.vhosts:
                 self.vhosts[name].apply(its_changes)
+
+    def _on_access_change(self) -> None:
+        """Channels keep what they were allowed together with their routes."""
+        for vhost in self.vhosts.values():
+            vhost.version.bump()
 
     def _on_vhost_change(self, name: str, record: Record | None) -> None:
         vhost = self.vhosts.get(name)
