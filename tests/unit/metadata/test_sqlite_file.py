@@ -20,11 +20,6 @@ from warren.metadata.store import MetadataUnavailable, MetadataUnusable, Record
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "metadata.db"
-
-
-@pytest.fixture
 def file(path: Path) -> Iterator[MetadataFile]:
     """A file with two hundred records in it, open."""
     file = MetadataFile(path)
