@@ -59,10 +59,6 @@ class ConnectionRegistry:
     def __iter__(self) -> Iterator[ClientConnection]:
         return iter(tuple(self._connections))
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._connections) >= self.limit
-
     def add(self, connection: ClientConnection) -> None:
         self._connections.add(connection)
         self._emptied.clear()
@@ -91,6 +87,8 @@ class AmqpListener:
         self._registry = registry
         self._backlog = backlog
         self._refusals = _RefusalLog(clock, registry.limit)
+        # Accepted in this turn of the loop; they register themselves in the next one.
+        self._arriving = 0
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
 
@@ -123,9 +121,14 @@ class AmqpListener:
         self._sockets.clear()
 
     def _accept(self) -> asyncio.BaseProtocol:
-        if self._registry.is_full:
+        if len(self._registry) + self._arriving >= self._registry.limit:
             return _Refused(self._refusals)
+        self._arriving += 1
+        asyncio.get_running_loop().call_soon(self._arrived)
         return self._make_connection()
+
+    def _arrived(self) -> None:
+        self._arriving -= 1
 
 
 class _Refused(asyncio.Protocol):

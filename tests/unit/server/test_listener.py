@@ -6,6 +6,7 @@ import asyncio
 import io
 import resource
 import socket
+from typing import cast
 
 import pytest
 
@@ -32,10 +33,9 @@ class Greeter(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._registry.add(self)
-        transport.write(b"hello")
+        self._transport.write(b"hello")
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._registry.remove(self)
@@ -117,6 +117,22 @@ async def test_beyond_the_limit_clients_are_closed_at_once_with_one_log_line() -
     assert len(lines) == 1
     assert "[warning] connection refused peer=127.0.0.1:" in lines[0]
     assert "limit=1" in lines[0]
+
+
+async def test_a_burst_within_one_turn_does_not_pass_the_limit() -> None:
+    """Connections register a turn after they were accepted; they must count before that."""
+    registry = ConnectionRegistry(3)
+    listener = listener_of(registry)
+    listener.bind((LOCAL,))
+    (endpoint,) = listener.endpoints
+    await listener.open()
+    clients = [socket.create_connection((endpoint.host, endpoint.port)) for _ in range(10)]
+    await asyncio.sleep(0.3)
+    assert len(registry) == 3
+    for client in clients:
+        client.close()
+    await asyncio.wait_for(registry.wait_empty(), 5)
+    listener.close()
 
 
 def test_a_port_in_use_is_named_with_what_to_do() -> None:
