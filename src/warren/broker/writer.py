@@ -65,7 +65,6 @@ class TopologyWriter:
             *self._check_vhost(is_durable),
             self._check_exchange(source.name),
             self._check_destination(binding),
-            Check(key, 0),
         ]
         changes: list[Operation] = [self._put(key, binding, is_durable)]
         if source.auto_delete:

@@ -11,7 +11,7 @@ import pytest
 from broker_world import BrokerWorld
 from topology_samples import binding, exchange, queue
 from warren.broker.vhost import VirtualHost
-from warren.metadata.store import Put
+from warren.metadata.store import Delete, Put
 from warren.model.errors import HardError
 
 
@@ -95,6 +95,22 @@ async def test_a_declare_that_races_with_the_deletion_of_its_vhost_leaves_nothin
     assert [getattr(result, "code", None) for result in results] == [None, 320, 320, 320, 320]
     for kind in ("vhost", "queue", "exchange", "binding"):
         assert await world.store.range(f"{kind}/") == []
+
+
+async def test_nothing_durable_is_stored_for_a_vhost_that_has_just_gone(
+    world: BrokerWorld, vhost: VirtualHost
+) -> None:
+    """Another node may have deleted it: nobody here clears away behind it."""
+    await vhost.declare_queue(queue("q"), False, "c")
+    await asyncio.gather(
+        world.store.transact([], [Delete("vhost/%2F")]),
+        vhost.declare_queue(queue("late"), False, "c"),
+        vhost.declare_exchange(exchange("late")),
+        vhost.bind(binding("amq.topic", "q", "late"), "c"),
+        return_exceptions=True,
+    )
+    for kind in ("queue", "exchange", "binding"):
+        assert not [r.key for r in await world.store.range(f"{kind}/") if "late" in r.key]
 
 
 async def test_a_vhost_made_again_is_empty(world: BrokerWorld, vhost: VirtualHost) -> None:

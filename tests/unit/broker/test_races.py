@@ -11,10 +11,11 @@ import asyncio
 import pytest
 
 from broker_world import BrokerWorld, publish_to
-from topology_samples import binding, exchange, queue
+from topology_samples import binding, exchange, queue, to_exchange
 from warren.broker.vhost import VirtualHost
 from warren.metadata.store import MetadataUnavailable
 from warren.model.errors import HardError, SoftError
+from warren.model.records import BindingRecord
 
 
 async def together(*work: object) -> list[object]:
@@ -50,6 +51,27 @@ async def test_the_second_of_two_different_declares_is_refused(vhost: VirtualHos
     )
     assert codes(results) == [406]
     assert vhost.queues["q"] is results[0]
+
+
+async def test_the_second_of_two_different_exchanges_is_refused(vhost: VirtualHost) -> None:
+    results = await together(
+        vhost.declare_exchange(exchange("x", "topic")),
+        vhost.declare_exchange(exchange("x", "fanout")),
+    )
+    assert codes(results) == [406]
+    assert vhost.exchanges["x"] is results[0]
+    assert results[0].record.type == "topic"
+
+
+async def test_two_who_bind_the_same_have_bound_it_once(
+    world: BrokerWorld, vhost: VirtualHost
+) -> None:
+    await vhost.declare_queue(queue("q"), False, "a")
+    wanted = binding("amq.topic", "q", "#")
+    assert await together(vhost.bind(wanted, "a"), vhost.bind(wanted, "b")) == [None, None]
+    assert len(vhost.bindings) == len(await keys(world, "binding")) == 1
+    await vhost.unbind(wanted, "a")
+    assert vhost.route("amq.topic", ["k"], None) == ()
 
 
 async def test_a_queue_is_exclusive_to_the_first_of_two(vhost: VirtualHost) -> None:
@@ -101,12 +123,15 @@ async def test_a_queue_on_its_way_out_cannot_be_bound(vhost: VirtualHost) -> Non
 
 
 @pytest.mark.parametrize("delete_first", [True, False])
+@pytest.mark.parametrize(
+    "wanted", [binding("x", "q", "k"), binding("amq.topic", to_exchange("x"), "k")]
+)
 async def test_a_binding_made_while_its_exchange_is_deleted_is_not_left_over(
-    world: BrokerWorld, vhost: VirtualHost, delete_first: bool
+    world: BrokerWorld, vhost: VirtualHost, delete_first: bool, wanted: BindingRecord
 ) -> None:
     await vhost.declare_queue(queue("q"), False, "a")
     await vhost.declare_exchange(exchange("x"))
-    work = [vhost.bind(binding("x", "q", "k"), "b"), vhost.delete_exchange("x")]
+    work = [vhost.bind(wanted, "b"), vhost.delete_exchange("x")]
     results = await together(*(reversed(work) if delete_first else work))
     assert codes(results) == ([404] if delete_first else [])
     assert len(vhost.bindings) == 0
