@@ -89,7 +89,21 @@ async def _after_deletions(channel: Channel, reply: Method | None) -> Method | N
     return reply
 
 
-def get(channel: Channel, method: commands.Basic.Get) -> Method | None:
+def get(
+    channel: Channel, method: commands.Basic.Get
+) -> Method | None | Coroutine[Any, Any, Method | None]:
+    if channel.output.is_congested:
+        return _get_when_drained(channel, method)
+    return _get(channel, method)
+
+
+async def _get_when_drained(channel: Channel, method: commands.Basic.Get) -> Method | None:
+    """Whoever asks for messages and does not read them must wait, or we would keep them all."""
+    await channel.session.host.output_drained()
+    return _get(channel, method)
+
+
+def _get(channel: Channel, method: commands.Basic.Get) -> Method | None:
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "read")
     queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
@@ -173,5 +187,3 @@ def _with_tag(kind: type[Method], tag: str) -> Any:
 def _get_ok(queued: QueuedMessage, tag: int, messages_left: int) -> bytes:
     head = _GET_OK_HEAD.pack(60, 71, tag, queued.redelivered)
     return head + queued.message.route_key + _GET_OK_TAIL.pack(messages_left)
-
-

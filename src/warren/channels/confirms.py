@@ -16,7 +16,9 @@ from warren.wire.codec import OutputBuffer
 
 
 class Confirms:
-    def __init__(self, number: int, output: OutputBuffer, on_due: Callable[[Confirms], None]) -> None:
+    def __init__(
+        self, number: int, output: OutputBuffer, on_due: Callable[[Confirms], None]
+    ) -> None:
         self._number = number
         self._output = output
         self._on_due = on_due
@@ -78,7 +80,8 @@ class Confirms:
         self._safe, self._refused = [], []
         self._tell(True, acks, nacks)
         self._tell(False, nacks, acks)
-        self._safe_up_to = self._told_up_to = max(self._told_up_to, max(acks + nacks))
+        newest = max(acks + nacks, default=0)
+        self._safe_up_to = self._told_up_to = max(self._told_up_to, newest)
 
     def _tell(self, is_safe: bool, settled: list[int], others: list[int]) -> None:
         """Ack or nack: together up to the first number that must not be covered, then singly."""

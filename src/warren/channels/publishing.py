@@ -21,7 +21,6 @@ from warren.model.errors import (
     NO_ROUTE,
     access_refused,
     not_implemented,
-    precondition_failed,
 )
 from warren.model.limits import ROUTES_PER_CHANNEL_MAX
 from warren.model.records import describe_exchange
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 MANDATORY: Final = 1
 IMMEDIATE: Final = 2
-IMPERSONATOR_TAG: Final = "impersonator"
 
 
 def publish_carefully(channel: Channel, message: Message) -> None:
@@ -98,13 +96,8 @@ def _vetted(channel: Channel, message: Message, properties: Properties) -> Messa
     if properties.reply_to == DIRECT_REPLY_TO:
         properties.reply_to = reply_address(channel)
         is_edited = True
-    user = channel.session.user
-    if properties.user_id is not None and properties.user_id != user.name:
-        if IMPERSONATOR_TAG not in user.tags:
-            raise precondition_failed(
-                f"user_id property set to '{properties.user_id}' "
-                f"but authenticated user was '{user.name}'"
-            )
+    if properties.user_id is not None:
+        channel.session.host.access.require_user_id(channel.session.user, properties.user_id)
     if properties.expiration is not None:
         # "+5" and "0005" are numbers to RabbitMQ; the kernel knows the plain form only.
         plain = str(check_expiration(properties.expiration))

@@ -19,6 +19,7 @@ from warren.model.records import (
 from warren.queues.arguments import dead_letter_exchange_of
 from warren.wire.methods import Method
 
+
 async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | None:
     name = clean_name(method.queue)
     if name == DIRECT_REPLY_TO or name.startswith(DIRECT_REPLY_TO_PREFIX):
@@ -39,9 +40,7 @@ async def delete(channel: Channel, method: commands.Queue.Delete) -> Method | No
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "configure")
     connection_id = channel.session.host.connection_id
-    count = await channel.vhost.delete_queue(
-        name, method.if_unused, method.if_empty, connection_id
-    )
+    count = await channel.vhost.delete_queue(name, method.if_unused, method.if_empty, connection_id)
     return None if method.nowait else commands.Queue.DeleteOk(count)
 
 

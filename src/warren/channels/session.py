@@ -93,6 +93,10 @@ class SessionHost(Protocol):
 
     def release_channel(self) -> None: ...
 
+    async def output_drained(self) -> None:
+        """Wait until the client has read most of what was sent to it."""
+        ...
+
     async def deletions_done(self) -> None:
         """Wait for queues that are on their way out because nobody uses them any more."""
         ...
@@ -276,4 +280,3 @@ class Session:
         if self.channels.pop(channel.number, None) is not None:
             self.host.release_channel()
         self.host.reader.forget_channel(channel.number)
-

@@ -35,10 +35,9 @@ class Transaction:
     def settle(self, settlement: Settlement, tag: int, multiple: bool) -> None:
         """Take the deliveries out of the channel's hands, remembering their tags."""
         deliveries = self._channel.deliveries
-        before = dict(deliveries.unacked)
-        deliveries.take(tag, multiple)
-        taken = [(t, queued) for t, queued in before.items() if t not in deliveries.unacked]
-        self._settled.append((settlement, taken))
+        tags = [t for t in deliveries.unacked if tag in (0, t) or t < tag] if multiple else [tag]
+        taken = deliveries.take(tag, multiple)
+        self._settled.append((settlement, list(zip(tags, taken, strict=True))))
 
     def commit(self) -> None:
         publishes, settled = self._publishes, self._settled

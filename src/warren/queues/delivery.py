@@ -9,13 +9,16 @@ grows, so all multiple acks together cost one look-up per tag ever given out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from warren.wire.codec import OutputBuffer, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.queues.boundary import AbstractQueue, Holder
     from warren.queues.consumers import Consumer
+
+
+Run: TypeAlias = list[QueuedMessage]
 
 
 class TurnClock:
@@ -114,7 +117,9 @@ class Deliveries:
             queue.rejected(run)
         self.wake_waiting()
 
-    def release(self, taken: list[QueuedMessage]) -> list[tuple[AbstractQueue, list[QueuedMessage]]]:
+    def release(
+        self, taken: list[QueuedMessage]
+    ) -> list[tuple[AbstractQueue, list[QueuedMessage]]]:
         """Free the windows these deliveries held; returns them in runs of the same queue.
 
         Parked consumers are woken by the caller's `wake_waiting`, after the queues have been told,

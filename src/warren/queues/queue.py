@@ -13,13 +13,13 @@ from __future__ import annotations
 from warren.model.clock import TimerHandle
 from warren.model.errors import access_refused
 from warren.model.records import QueueRecord
-from warren.queues.settings import Overflow, QueueSettings, QueueType
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue, Publisher
 from warren.queues.consumers import Consumer, ConsumerRotation
 from warren.queues.delivery_limit import with_delivery_count
 from warren.queues.host import DeathReason, QueueHost
 from warren.queues.idle_expiry import IdleExpiry
+from warren.queues.settings import Overflow, QueueSettings, QueueType
 from warren.wire.codec import Message, QueuedMessage
 
 
@@ -238,9 +238,7 @@ class Queue(AbstractQueue):
         limits, backing = self.settings, self.backing
         if limits.max_length is not None and backing.length > limits.max_length:
             return True
-        return (
-            limits.max_length_bytes is not None and backing.ready_bytes > limits.max_length_bytes
-        )
+        return limits.max_length_bytes is not None and backing.ready_bytes > limits.max_length_bytes
 
     def _drop_overflow(self) -> None:
         dropped = []

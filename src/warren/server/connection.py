@@ -6,8 +6,7 @@
 Reading goes into the node's one read buffer (or, for a large body, straight into the message);
 the reader makes events of it, the session works through them. While a method of the client waits
 for something outside, later events wait in `_events`, and after one more read the socket is not
-read at all. Writing happens once per turn; a client that does not read what it is sent is
-`congested`: consumers stop until it does, and everybody else does not notice.
+read at all. Writing is `Outgoing`'s.
 """
 
 from __future__ import annotations
@@ -30,40 +29,31 @@ from warren.protocol.capabilities import ClientCapabilities
 from warren.protocol.handshake import Handshake
 from warren.protocol.heartbeat import Heartbeat, PeerIsGone
 from warren.protocol.negotiation import (
-    PROTOCOL_HEADER,
     Action,
     CloseConnection,
     CloseSilently,
-    Event,
-    MethodReceived,
     Negotiated,
     Opened,
-    ProtocolHeader,
     SendMethod,
     SendProtocolHeaderAndClose,
-    StrayFrame,
-    Timeout,
-    UnreadableFrame,
 )
 from warren.queues.delivery import TurnClock
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
+from warren.server.greeting import Greeting
 from warren.server.listener import format_peer
 from warren.server.logs import EventLog
+from warren.server.outgoing import Outgoing
 from warren.server.sockets import is_loopback
-from warren.server.socket_writer import write_now
 from warren.server.timer_wheel import WheelTimer
-from warren.wire.codec import Fault, FrameReader, MethodFrame, OutputBuffer
-from warren.wire.fault_kinds import FaultKind
-from warren.wire.faults import FRAME_MAX_MIN, error_of
-from warren.wire.methods import decode_method, encode_method, method_ids
+from warren.wire.codec import FrameReader, MethodFrame
+from warren.wire.faults import FRAME_MAX_MIN
+from warren.wire.methods import Method, encode_method, method_ids
 
-# What is written to a client before the turn ends, and what may wait beyond the socket's own room.
-CONGESTION_BYTES: Final = 131_072
-WRITE_BUFFER_HIGH_BYTES: Final = 262_144
-WRITE_BUFFER_LOW_BYTES: Final = 65_536
 CLOSE_TIMEOUT_S_MAX: Final = 30
 FRAME_MAX_UNLIMITED: Final = 0x7FFFFFFF
 FRAME_MAX_SENT: Final = 131_072
+_CLOSE: Final = (10, 50)
+_CLOSE_OK: Final = (10, 51)
 
 _log = EventLog("connection")
 
@@ -77,43 +67,37 @@ class State(Enum):
 
 class AmqpConnection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_closing_reason", "_confirms_due", "_context", "_events", "_handshake", "_header",
-        "_heartbeat", "_is_paused", "_is_reading", "_landing", "_position", "_session", "_socket_fd",
-        "_state", "_timer", "_transport", "capabilities", "channel_max", "connection_id", "name", "output",
-        "peer", "reader", "user", "vhost",
+        "_closing_reason", "_context", "_events", "_greeting", "_heartbeat", "_is_reading",
+        "_landing", "_outgoing", "_position", "_session", "_state", "_timer", "_transport",
+        "capabilities", "channel_max", "connection_id", "name", "output", "peer", "reader", "user",
+        "vhost",
     )  # fmt: skip
 
     def __init__(self, context: ConnectionContext) -> None:
         self._context = context
         self._state = State.HANDSHAKE
-        self._header = b""
-        self._handshake: Handshake[User] | None = None
+        self._greeting: Greeting | None = None
         self._session: Session | None = None
         self._heartbeat: Heartbeat | None = None
         self._timer: WheelTimer | None = None
-        self._confirms_due: list[Confirms] = []
         self._events: list[Any] = []
         self._position = 0
         self._landing: memoryview | None = None
         self._is_reading = True
-        self._is_paused = False
         self._closing_reason = ""
         self.name: str | None = None
         self.channel_max = 0
         self.capabilities = ClientCapabilities()
         self.reader = FrameReader(FRAME_MAX_MIN, context.config.max_message_size)
-        self.reader.stepwise = True
-        self.output = OutputBuffer(
-            FRAME_MAX_MIN, CONGESTION_BYTES, self._schedule_flush, self._write_early
-        )
+        self._outgoing = Outgoing(FRAME_MAX_MIN, context.flush_turn)
+        self.output = self._outgoing.output
 
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         context = self._context
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
-        self._socket_fd = transport.get_extra_info("socket").fileno()
+        self._outgoing.attach(self._transport)
         peername = transport.get_extra_info("peername")
         self.peer = format_peer(peername)
         self.connection_id = f"{self.peer} {new_token()}"
@@ -122,29 +106,29 @@ class AmqpConnection(asyncio.BufferedProtocol):
         def authenticate(mechanism: str, username: str, password: bytes) -> User:
             return context.admission.authenticate(username, password, local)
 
-        self._handshake = Handshake(
+        handshake = Handshake(
             context.handshake_settings, authenticate, context.admission.open_vhost
         )
-        timeout_ms = context.config.handshake_timeout_ms
-        self._timer = context.timers.call_later(timeout_ms, lambda: self._negotiate(Timeout()))
+        self._greeting = Greeting(handshake, self.reader)
+        self._start_timer(context.config.handshake_timeout_ms, self._handshake_timed_out)
         context.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        context = self._context
         reason = self._closing_reason or (str(exc) if exc else "the client closed the socket")
         facts = {"peer": self.peer, "reason": reason}
         if self._session is not None:
             facts |= {"user": self.user.name, "vhost": self.vhost.name}
             if self._state is State.OPEN:
                 self._leave()
-            self._context.admission.leave(self.user, self.vhost.name)
+            context.admission.leave(self.user, self.vhost.name)
         _log.info("connection closed", **facts)
         self._state = State.CLOSED
         self._stop_timer()
         self._events.clear()
-        self.output.take()
-        self.output.waiting.clear()
-        self._handshake = None
-        self._context.connections.remove(self)
+        self._greeting = None
+        self._outgoing.detach()
+        context.connections.remove(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         self._landing = self.reader.landing()
@@ -163,17 +147,16 @@ class AmqpConnection(asyncio.BufferedProtocol):
         if self._state is State.OPEN:
             self._take(self.reader.feed(data))
         elif self._state is State.HANDSHAKE:
-            self._receive_handshake(bytes(data))
+            self._greet(bytes(data))
         elif self._state is State.CLOSING and not self.reader.has_stopped:
             self._receive_closing(self.reader.feed(data))
 
     def pause_writing(self) -> None:
-        self._is_paused = True
-        self.output.is_congested = True
+        self._outgoing.pause()
 
     def resume_writing(self) -> None:
-        self._is_paused = False
-        self._wake_consumers()
+        self._outgoing.resume()
+        self._take([])
 
     # What the session asks for.
 
@@ -199,14 +182,12 @@ class AmqpConnection(asyncio.BufferedProtocol):
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - one connection's end, with its trace
             self._crash(error)
         self._take([])
 
     def confirms_due(self, confirms: Confirms) -> None:
-        if not self._confirms_due and self.output.size == 0:
-            self._schedule_flush()
-        self._confirms_due.append(confirms)
+        self._outgoing.confirms_due(confirms)
 
     def random_name(self, prefix: str) -> str:
         return prefix + new_token()
@@ -216,6 +197,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     def release_channel(self) -> None:
         self._context.admission.close_channel(self.user)
+
+    async def output_drained(self) -> None:
+        await self._outgoing.drained()
 
     async def deletions_done(self) -> None:
         await self._context.queue_factory.removals_done()
@@ -242,10 +226,6 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         return self._state is State.OPEN
 
-    @property
-    def channel_count(self) -> int:
-        return len(self._session.channels) if self._session is not None else 0
-
     def shut_down(self, reason: str) -> None:
         if self._state is State.OPEN:
             self.close_by_error(connection_forced(reason), (0, 0))
@@ -255,41 +235,29 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         self._transport.abort()
 
-    def flush(self) -> None:
-        """Write what this turn produced, confirms last, in one go."""
-        if self._confirms_due:
-            due, self._confirms_due = self._confirms_due, []
-            for confirms in due:
-                confirms.flush()
-        self._write()
-        if not self._is_paused and (self.output.is_congested or self.output.waiting):
-            self._wake_consumers()
+    def close_overdue_channels(self) -> None:
+        if self._session is not None and self._state is State.OPEN:
+            self._session.close_overdue_channels(self._context.clock.now_ms())
 
     # Negotiation.
 
-    def _receive_handshake(self, data: bytes) -> None:
-        missing = len(PROTOCOL_HEADER) - len(self._header)
-        if missing > 0:
-            self._header += data[:missing]
-            data = data[missing:]
-            if len(self._header) < len(PROTOCOL_HEADER):
-                return
-            self._negotiate(ProtocolHeader(self._header))
-        events = self.reader.feed(data)
-        while events and not self.is_open:
-            self._negotiate(_handshake_event(events[0], self.reader))
-            events = self.reader.feed(b"")
-        self._take(events)
+    def _greet(self, data: bytes) -> None:
+        if self._greeting is not None:
+            for action in self._greeting.receive(data):
+                self._perform(action)
+        if self.is_open:
+            self._greeting = None
+            self._take(self.reader.feed(b""))
 
-    def _negotiate(self, event: Event) -> None:
-        if self._handshake is not None:
-            for action in self._handshake.handle(event):
+    def _handshake_timed_out(self) -> None:
+        if self._greeting is not None:
+            for action in self._greeting.time_out():
                 self._perform(action)
 
     def _perform(self, action: Action[User]) -> None:
         match action:
             case SendMethod(method):
-                self.output.method(0, encode_method(method))
+                self._send(method)
             case Negotiated():
                 self._tuned(action)
             case Opened():
@@ -297,12 +265,10 @@ class AmqpConnection(asyncio.BufferedProtocol):
             case SendProtocolHeaderAndClose(reason, header):
                 self._refuse(reason)
                 self.output.raw(header)
-                self.flush()
-                self._transport.close()
+                self._close_socket()
             case CloseSilently(after_s, reason):
                 self._refuse(reason)
-                self._transport.pause_reading()
-                self._restart_timer(after_s * 1000)
+                self._start_timer(after_s * 1000, self._transport.abort)
             case CloseConnection(error, class_id, method_id, reason):
                 self._refuse(reason)
                 self._send_close(error, (class_id, method_id))
@@ -330,7 +296,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.reader.stepwise = False
         self._stop_timer()
         if self._heartbeat is not None:
-            self._timer = context.timers.call_later(self._heartbeat.period_ms, self._beat)
+            self._start_timer(self._heartbeat.period_ms, self._beat)
         context.admission.enter(self.user, self.vhost.name)
         _log.info(
             "connection opened", peer=self.peer, user=self.user.name, vhost=self.vhost.name,
@@ -347,24 +313,22 @@ class AmqpConnection(asyncio.BufferedProtocol):
         if self._events:
             self._events.extend(events)
             events = self._events
-        intake = session.intake
         try:
-            self._position = intake.process(events, self._position)
-        except Exception as error:
+            self._position = session.intake.process(events, self._position)
+        except Exception as error:  # noqa: BLE001 - one connection's end, with its trace
             self._crash(error)
             return
-        if self._position < len(events) and self._state is State.OPEN:
-            if self._events is not events:
-                self._events = events
-            elif self._is_reading:
-                self._is_reading = False
-                self._transport.pause_reading()
+        if self._position < len(events):
+            if self._events is events:
+                self._pause_reading()
+            self._events = events
             return
         self._events = []
         self._position = 0
-        if not self._is_reading and not intake.is_suspended:
-            self._is_reading = True
-            self._transport.resume_reading()
+        if self._outgoing.is_unread:
+            self._pause_reading()
+        elif not session.intake.is_suspended:
+            self._resume_reading()
 
     def _yield_turn(self) -> None:
         """There is more to read, and the loop would go on reading: let the others have a turn."""
@@ -375,24 +339,15 @@ class AmqpConnection(asyncio.BufferedProtocol):
         if self._is_reading and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _wake_consumers(self) -> None:
-        self.output.is_congested = False
-        waiting, self.output.waiting = self.output.waiting, []
-        for consumer in waiting:
-            consumer.wake()
+    def _pause_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._transport.pause_reading()
 
-    def _write_early(self) -> None:
-        """Enough for a write although the turn is not over: keeps a fast consumer busy."""
-        self._write()
-        self.output.is_congested = self._is_paused
-
-    def _write(self) -> None:
-        pieces = self.output.take()
-        if pieces and self._state is not State.CLOSED:
-            write_now(self._transport, self._socket_fd, pieces)
-
-    def _schedule_flush(self) -> None:
-        self._context.flush_turn.add(self)
+    def _resume_reading(self) -> None:
+        if not self._is_reading and not self._transport.is_closing():
+            self._is_reading = True
+            self._transport.resume_reading()
 
     def _beat(self) -> None:
         if self._heartbeat is None:
@@ -406,11 +361,10 @@ class AmqpConnection(asyncio.BufferedProtocol):
                 self._transport.abort()
                 return
             self.output.heartbeat()
-        self._timer = self._context.timers.call_later(self._heartbeat.period_ms, self._beat)
+        self._start_timer(self._heartbeat.period_ms, self._beat)
 
-    def close_overdue_channels(self) -> None:
-        if self._session is not None and self._state is State.OPEN:
-            self._session.close_overdue_channels(self._context.clock.now_ms())
+    def _send(self, method: Method) -> None:
+        self.output.method(0, encode_method(method))
 
     # Endings.
 
@@ -431,20 +385,22 @@ class AmqpConnection(asyncio.BufferedProtocol):
         await self.vhost.drop_exclusive(self.connection_id)
         await self.deletions_done()
         if self._state is State.CLOSING:
-            self.output.method(0, encode_method(commands.Connection.CloseOk()))
-            self.flush()
-            self._transport.close()
+            self._send(commands.Connection.CloseOk())
+            self._close_socket()
+
+    def _close_socket(self) -> None:
+        """Once everything is written, which a client that does not read must not put off."""
+        self._outgoing.flush()
+        self._transport.close()
+        self._start_timer(1000 * CLOSE_TIMEOUT_S_MAX, self._transport.abort)
 
     def _send_close(self, error: AmqpError, ids: tuple[int, int]) -> None:
-        close = commands.Connection.Close(error.code, error.reply_text, *ids)
-        self.output.method(0, encode_method(close))
-        self.flush()
+        self._send(commands.Connection.Close(error.code, error.reply_text, *ids))
+        self._outgoing.flush()
         self._state = State.CLOSING
         heartbeat_s = self._heartbeat.period_ms // 500 if self._heartbeat else CLOSE_TIMEOUT_S_MAX
-        self._restart_timer(1000 * min(heartbeat_s, CLOSE_TIMEOUT_S_MAX))
-        if not self._is_reading:
-            self._is_reading = True
-            self._transport.resume_reading()
+        self._start_timer(1000 * min(heartbeat_s, CLOSE_TIMEOUT_S_MAX), self._transport.abort)
+        self._resume_reading()
 
     def _receive_closing(self, events: list[Any]) -> None:
         """Only the end of closing matters now."""
@@ -452,32 +408,17 @@ class AmqpConnection(asyncio.BufferedProtocol):
             if not isinstance(event, MethodFrame) or event.channel != 0:
                 continue
             ids = method_ids(event.payload)
-            if ids == (10, 51):
+            if ids == _CLOSE_OK:
                 self._transport.close()
-            elif ids == (10, 50):
-                self.output.method(0, encode_method(commands.Connection.CloseOk()))
+            elif ids == _CLOSE:
+                self._send(commands.Connection.CloseOk())
+
+    def _start_timer(self, delay_ms: int, callback: Any) -> None:
+        """The one thing this connection waits for; whatever it waited for before is off."""
+        self._stop_timer()
+        self._timer = self._context.timers.call_later(delay_ms, callback)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _restart_timer(self, delay_ms: int) -> None:
-        self._stop_timer()
-        self._timer = self._context.timers.call_later(delay_ms, self._transport.abort)
-
-
-def _handshake_event(event: Any, reader: FrameReader) -> Event:
-    if isinstance(event, Fault):
-        if event.kind in (FaultKind.STRAY_FRAME, FaultKind.EXPECTED_METHOD):
-            return StrayFrame(event.frame_type, event.payload)
-        error = error_of(event, reader.frame_max, reader.message_size_max)
-        return UnreadableFrame(error if isinstance(error, HardError) else internal_error(str(error)))
-    if not isinstance(event, MethodFrame) or event.channel != 0:
-        return StrayFrame(1, getattr(event, "payload", b""))
-    try:
-        return MethodReceived(decode_method(event.payload))
-    except HardError as error:
-        return UnreadableFrame(error, *(error.method_ids or method_ids(event.payload)))
-
-

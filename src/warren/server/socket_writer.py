@@ -33,6 +33,6 @@ def _send(socket_fd: int, pieces: list[bytes | memoryview]) -> list[bytes | memo
         return pieces
     for position, piece in enumerate(pieces):
         if sent < len(piece):
-            return [memoryview(piece)[sent:], *pieces[position + 1 :]] if sent else pieces[position:]
+            return [memoryview(piece)[sent:], *pieces[position + 1 :]]
         sent -= len(piece)
     return []

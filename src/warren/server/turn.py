@@ -10,20 +10,20 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warren.server.connection import AmqpConnection
+    from warren.server.outgoing import Outgoing
 
 
 class FlushTurn:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: list[AmqpConnection] = []
+        self._waiting: list[Outgoing] = []
 
-    def add(self, connection: AmqpConnection) -> None:
+    def add(self, outgoing: Outgoing) -> None:
         if not self._waiting:
             self._loop.call_soon(self._flush)
-        self._waiting.append(connection)
+        self._waiting.append(outgoing)
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for connection in waiting:
-            connection.flush()
+        for outgoing in waiting:
+            outgoing.flush()

@@ -1,0 +1,112 @@
+"""What one client is sent: collected during a turn of the loop, written at its end.
+
+Two limits keep a client that does not read from filling our memory. Deliveries stop as soon as the
+transport holds more than the socket takes (`is_congested`): consumers are parked until it has
+drained. Answers to the client's own questions cannot be held back like that; when too many lie
+unread, we stop reading questions (`is_unread`).
+
+A client that reads fast should not wait for the end of the turn, in which a publisher may bring
+thousands of messages: whenever enough has gathered it is written at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from warren.channels.confirms import Confirms
+from warren.server.socket_writer import write_now
+from warren.server.turn import FlushTurn
+from warren.wire.codec import OutputBuffer
+
+# Written before the turn ends, and what the transport may hold beyond the socket's own room.
+EARLY_WRITE_BYTES: Final = 131_072
+TRANSPORT_BYTES_HIGH: Final = 262_144
+TRANSPORT_BYTES_LOW: Final = 65_536
+# Answers a client has asked for and does not read; beyond that we do not read its questions.
+UNREAD_BYTES_MAX: Final = 4_194_304
+
+
+class Outgoing:
+    __slots__ = ("_confirms_due", "_drained", "_fd", "_turn", "is_paused", "output", "transport")
+
+    def __init__(self, frame_max: int, turn: FlushTurn) -> None:
+        self._turn = turn
+        self._confirms_due: list[Confirms] = []
+        self._drained: asyncio.Future[None] | None = None
+        self._fd = -1
+        self.is_paused = False
+        self.transport: asyncio.Transport | None = None
+        self.output = OutputBuffer(
+            frame_max, EARLY_WRITE_BYTES, self._await_turn, self._write_early
+        )
+
+    def attach(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(TRANSPORT_BYTES_HIGH, TRANSPORT_BYTES_LOW)
+        self._fd = transport.get_extra_info("socket").fileno()
+        self.transport = transport
+
+    def detach(self) -> None:
+        """The socket is gone; what was still to be said is dropped."""
+        self.transport = None
+        self.output.take()
+        self.output.waiting.clear()
+        self._confirms_due.clear()
+        self._tell_drained()
+
+    @property
+    def is_unread(self) -> bool:
+        transport = self.transport
+        return transport is not None and transport.get_write_buffer_size() > UNREAD_BYTES_MAX
+
+    def confirms_due(self, confirms: Confirms) -> None:
+        if not self._confirms_due and self.output.size == 0:
+            self._await_turn()
+        self._confirms_due.append(confirms)
+
+    def flush(self) -> None:
+        """Write what this turn produced, confirms last; then the consumers may have more."""
+        if self._confirms_due:
+            due, self._confirms_due = self._confirms_due, []
+            for confirms in due:
+                confirms.flush()
+        self._write()
+        if not self.is_paused and (self.output.is_congested or self.output.waiting):
+            self._wake_consumers()
+
+    def pause(self) -> None:
+        self.is_paused = True
+        self.output.is_congested = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self._tell_drained()
+        self._wake_consumers()
+
+    async def drained(self) -> None:
+        if self.is_paused and self.transport is not None:
+            self._drained = self._drained or asyncio.get_running_loop().create_future()
+            await self._drained
+
+    def _await_turn(self) -> None:
+        self._turn.add(self)
+
+    def _write_early(self) -> None:
+        self._write()
+        self.output.is_congested = self.is_paused
+
+    def _write(self) -> None:
+        pieces = self.output.take()
+        if pieces and self.transport is not None:
+            write_now(self.transport, self._fd, pieces)
+
+    def _wake_consumers(self) -> None:
+        self.output.is_congested = False
+        waiting, self.output.waiting = self.output.waiting, []
+        for consumer in waiting:
+            consumer.wake()
+
+    def _tell_drained(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
