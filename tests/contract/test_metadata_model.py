@@ -186,6 +186,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_overlapping_transactions_are_as_good_as_one_by_one(engine: str) -> None:
     class EngineMachine(StoreMachine):
@@ -195,7 +196,7 @@ def test_overlapping_transactions_are_as_good_as_one_by_one(engine: str) -> None
     run_state_machine_as_test(
         EngineMachine,
         settings=settings(
-            max_examples=60,
+            max_examples=50,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

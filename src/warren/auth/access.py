@@ -53,9 +53,13 @@ class AccessControl:
         self._decisions: dict[tuple[str, str, ResourceKind, str, Access], bool] = {}
 
     def apply(self, changes: Sequence[Change]) -> None:
-        if self.directory.apply(changes):
-            self.generation += 1
-            self._decisions.clear()
+        is_affected = True
+        try:
+            is_affected = self.directory.apply(changes)
+        finally:
+            if is_affected:
+                self.generation += 1
+                self._decisions.clear()
 
     # Logging in.
 

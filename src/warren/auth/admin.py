@@ -18,6 +18,7 @@ from typing import Final
 
 from warren.auth.access import AccessControl
 from warren.auth.codec import (
+    UnreadableAccessRecord,
     decode_user,
     encode_limits,
     encode_permission,
@@ -39,6 +40,7 @@ from warren.metadata.store import (
     Delete,
     MetadataStore,
     MetadataUnavailable,
+    MetadataUnusable,
     Operation,
     Put,
     Record,
@@ -110,7 +112,13 @@ class AccessAdmin:
         self._store.watch(self._access.apply)
         for kind in ACCESS_KINDS:
             records = await self._store.range(keys.prefix(kind))
-            self._access.apply([Change(record.key, record) for record in records])
+            try:
+                self._access.apply([Change(record.key, record) for record in records])
+            except UnreadableAccessRecord as error:
+                raise MetadataUnusable(
+                    f"cannot read who may do what ({error}); start the version of Warren that "
+                    "wrote it, or restore a backup"
+                ) from error
         await self._seed()
 
     # Users.

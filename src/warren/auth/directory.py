@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Final
 
 from warren.auth.codec import (
+    UnreadableAccessRecord,
     decode_limits,
     decode_permission,
     decode_topic_permission,
     decode_user,
     decode_vhost,
 )
+from warren.auth.patterns import InvalidPattern
 from warren.auth.permissions import CompiledPermission, Permission, TopicPermission
 from warren.auth.users import NO_LIMITS, User, Vhost
-from warren.metadata.keys import KeyKind, parse_key
+from warren.metadata.keys import KeyKind, ParsedKey, parse_key
 from warren.metadata.store import Change
 
 ACCESS_KINDS: Final = (
@@ -48,14 +50,25 @@ class Directory:
         }
 
     def apply(self, changes: Sequence[Change]) -> bool:
-        """Whether any of the changes was about access."""
+        """Whether any of the changes was about access.
+
+        What cannot be read permits nothing, and is told by UnreadableAccessRecord at the end.
+        """
         is_affected = False
+        faults: list[str] = []
         for change in changes:
             key = parse_key(change.key)
-            if key is not None and key.kind in self._setters:
+            if key is None or key.kind not in self._setters:
+                continue
+            is_affected = True
+            try:
                 value = None if change.record is None else change.record.value
                 self._setters[key.kind](key.parts, value)
-                is_affected = True
+            except (UnreadableAccessRecord, InvalidPattern) as error:
+                self._deny(key)
+                faults.append(f"{change.key}: {error}")
+        if faults:
+            raise UnreadableAccessRecord("; ".join(faults))
         return is_affected
 
     def user(self, name: str) -> User | None:
@@ -88,6 +101,13 @@ class Directory:
 
     def vhost_limits(self, name: str) -> Mapping[str, int]:
         return self._vhost_limits.get(name, NO_LIMITS)
+
+    def _deny(self, key: ParsedKey) -> None:
+        if key.kind is KeyKind.TOPIC_PERMISSION:  # without a row everything would be permitted
+            vhost, user, exchange = key.parts
+            self._topic_permissions[key.parts] = TopicPermission(user, vhost, exchange, "", "")
+        elif key.kind in {KeyKind.USER, KeyKind.PERMISSION}:
+            self._setters[key.kind](key.parts, None)
 
     def _set_vhost(self, parts: tuple[str, ...], value: bytes | None) -> None:
         if value is None:

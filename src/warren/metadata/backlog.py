@@ -10,8 +10,9 @@ from typing import Final, Protocol
 from warren.metadata.store import Lease
 from warren.metadata.view import Effects, Transaction
 
-# A batch is one stretch of work for the loop, when it is judged and when it is applied.
-BATCH_TRANSACTIONS_MAX: Final = 512
+# A batch is one stretch of work for the loop, when it is judged and when it is applied: long enough
+# to make the commit cheap, short enough for messages to keep moving.
+BATCH_TRANSACTIONS_MAX: Final = 128
 
 
 class Answer(Protocol):

@@ -7,10 +7,10 @@ each sees its predecessors, and the whole draft is then either committed or thro
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from warren.metadata.store import (
     KEY_CHARS_MAX,
@@ -23,6 +23,9 @@ from warren.metadata.store import (
     Put,
     Record,
 )
+
+# Sorts behind every character a key may have.
+_AFTER_ASCII: Final = "\x80"
 
 
 class Entry(NamedTuple):
@@ -71,7 +74,9 @@ class View:
 
     def __init__(self, records: Iterable[Record] = (), revision: int = 0) -> None:
         self._entries = {record.key: Entry(record, 0) for record in records}
-        self._keys = sorted(self._entries)
+        # Sorted when a range asks for it: there are many writes and few ranges, and Python sorts
+        # what is nearly in order in one pass.
+        self._sorted_keys: list[str] | None = None
         self._keys_by_lease: dict[int, set[str]] = {}
         self.revision = revision
 
@@ -83,13 +88,11 @@ class View:
         return None if entry is None else entry.record
 
     def range(self, prefix: str) -> list[Record]:
-        found = []
-        for position in range(bisect_left(self._keys, prefix), len(self._keys)):
-            key = self._keys[position]
-            if not key.startswith(prefix):
-                break
-            found.append(self._entries[key].record)
-        return found
+        if self._sorted_keys is None:
+            self._sorted_keys = sorted(self._entries)
+        start = bisect_left(self._sorted_keys, prefix)
+        end = bisect_left(self._sorted_keys, prefix + _AFTER_ASCII)
+        return [self._entries[key].record for key in self._sorted_keys[start:end]]
 
     def keys_of_lease(self, lease_id: int) -> list[str]:
         return sorted(self._keys_by_lease.get(lease_id, ()))
@@ -112,11 +115,11 @@ class View:
         if entry is None:
             if old is not None:
                 del self._entries[key]
-                del self._keys[bisect_left(self._keys, key)]
+                self._sorted_keys = None
             return
         assert old is None or entry.record.version > old.record.version, key
         if old is None:
-            insort(self._keys, key)
+            self._sorted_keys = None
         self._entries[key] = entry
         if entry.lease_id:
             self._keys_by_lease.setdefault(entry.lease_id, set()).add(key)

@@ -9,9 +9,10 @@ import pytest
 from warren.auth import access as access_module
 from warren.auth.access import AccessControl, LoginRefused
 from warren.auth.admin import AccessAdmin
-from warren.auth.permissions import Access, Permission, ResourceKind
+from warren.auth.codec import UnreadableAccessRecord
+from warren.auth.permissions import Access, Permission, ResourceKind, TopicPermission
 from warren.auth.users import User
-from warren.metadata.keys import permission_key, queue_key, user_key
+from warren.metadata.keys import permission_key, queue_key, topic_permission_key, user_key
 from warren.metadata.store import Change, Record
 from warren.model.errors import AmqpError, HardError, SoftError
 
@@ -251,6 +252,29 @@ async def test_decisions_kept_have_a_bound(
     access.require(alice, "v", "queue", "c0", "configure")
     with pytest.raises(SoftError):
         access.require(alice, "v", "queue", "d0", "configure")
+
+
+async def test_what_cannot_be_read_permits_nothing(
+    admin: AccessAdmin, access: AccessControl, alice: User
+) -> None:
+    """A newer version wrote it: better to refuse too much than to permit too much."""
+    await admin.set_topic_permissions(TopicPermission("alice", "v", "x", ".*", ".*"))
+    access.require(alice, "v", "queue", "c1", "configure")
+    before = access.generation
+    unreadable = [
+        permission_key("v", "alice"),
+        topic_permission_key("v", "alice", "x"),
+        user_key("guest"),
+    ]
+    with pytest.raises(UnreadableAccessRecord, match="permission/v/alice"):
+        access.apply([Change(key, Record(key, b"?", 99)) for key in unreadable])
+    assert access.generation > before
+    with pytest.raises(SoftError):
+        access.require(alice, "v", "queue", "c1", "configure")
+    with pytest.raises(SoftError):
+        access.require_topic(alice, "v", "x", "write", "k")
+    with pytest.raises(LoginRefused):
+        access.authenticate("guest", b"guest", peer_is_loopback=True)
 
 
 async def test_what_is_not_about_access_changes_nothing(access: AccessControl, alice: User) -> None:

@@ -26,7 +26,7 @@ from warren.auth.users import User, Vhost
 from warren.metadata import keys
 from warren.metadata.codec import encode_record
 from warren.metadata.sqlite import SqliteStore
-from warren.metadata.store import Put
+from warren.metadata.store import MetadataUnusable, Put
 from warren.model.records import (
     BindingRecord,
     Destination,
@@ -97,6 +97,17 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert Permission("u", "v", "a", "b", "c") in again.directory.permissions()
     assert again.directory.topic_permissions() == [TopicPermission("u", "v", "x", "a", "b")]
     await store.close()
+
+
+@pytest.mark.parametrize("value", [b"", b"{}", b'{"layout": 99}', b"\xff"])
+async def test_a_record_that_cannot_be_read_stops_the_start(
+    admin: AccessAdmin, store: SqliteStore, value: bytes
+) -> None:
+    key = keys.permission_key(VHOST, "guest")
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    await store.transact([], [Put(key, value)])
+    with pytest.raises(MetadataUnusable, match=f"{key}.*backup"):
+        await AccessAdmin(store, AccessControl()).open()
 
 
 # Users.
