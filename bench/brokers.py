@@ -40,9 +40,6 @@ class Broker:
                 return int(line.split()[1])
         raise RuntimeError(f"{self.name} (process {self.pid}) is gone")
 
-    def open_files(self) -> int:
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
-
 
 class NotInstalled(Exception):
     """This machine has no such broker."""

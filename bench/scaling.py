@@ -6,7 +6,7 @@ time a message costs the broker, and how it compares with the smallest size.
 
 from __future__ import annotations
 
-import signal
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +21,7 @@ from bench.scenarios import DECLARE, topic
 
 SIZES: Final = (1, 100, 10_000)
 OPEN_SECONDS_MAX: Final = 120.0
+SETTLE_SECONDS: Final = 1.0
 FLOW: Final = "--queue qs --size 100 --prefetch 200 --ack-every 50"
 COLUMNS: Final = ("growing", "broker", "how many", "msg/s", "CPU us/msg", "CPU, 1 = fewest")
 
@@ -85,21 +86,26 @@ def idle_connections(broker: Broker, count: int) -> Iterator[None]:
     if count == 0:
         yield
         return
-    before = broker.open_files()
+    before = open_files(broker.pid)
     load = ["--idle-conns", str(count), "--idle-channel", "--time", "3600", "--max-seconds", "3600"]
     process = subprocess.Popen(command_for(broker, load, tool()), stdout=subprocess.DEVNULL)
     try:
-        wait_for_files(broker, lambda files: files >= before + count)
+        wait_for(lambda: open_files(process.pid) > count)
+        time.sleep(SETTLE_SECONDS)  # the last few are still shaking hands
         yield
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
-        wait_for_files(broker, lambda files: files < before + max(count // 10, 1) + 1)
+        wait_for(lambda: open_files(broker.pid) <= before + count // 10 + 1)
 
 
-def wait_for_files(broker: Broker, is_enough: Callable[[int], bool]) -> None:
+def open_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + OPEN_SECONDS_MAX
-    while not is_enough(broker.open_files()):
+    while not is_so():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{broker.name}: connections did not open or close in time")
+            raise LoadFailed("idle connections did not open or close in time")
         time.sleep(0.1)
