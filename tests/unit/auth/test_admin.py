@@ -285,7 +285,8 @@ async def test_nothing_slips_in_while_its_vhost_goes(
         admin.set_vhost_limits("v", {"max-queues": 2}),
         return_exceptions=True,
     )
-    assert results[2] is None
+    assert results[:3] == [None] * 3
+    assert [type(result) for result in results[3:]] == [NoSuchVhost] * 2
     assert await keys_in(store) == before
     assert access.directory.permission("guest", "v") is None
 
@@ -302,7 +303,8 @@ async def test_nothing_slips_in_while_its_user_goes(admin: AccessAdmin, store: S
         admin.set_password("u", "new"),
         return_exceptions=True,
     )
-    assert results[3] is None
+    assert results[:4] == [None] * 4
+    assert [type(result) for result in results[4:]] == [NoSuchUser] * 2
     assert await keys_in(store) == before
 
 
