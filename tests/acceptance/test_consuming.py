@@ -246,6 +246,15 @@ def test_consumers_hear_that_their_queue_went(raw: ConnectRaw, names: Names) -> 
     incapable.expect_silence()
 
 
+def test_a_deleter_reads_its_answer_before_the_news(raw: ConnectRaw, names: Names) -> None:
+    """T116: on the channel that deletes, delete-ok comes before basic.cancel of its consumer."""
+    client, queue = raw(), names("queue")
+    client.call(1, "queue.declare", queue=queue)
+    client.call(1, "basic.consume", queue=queue, consumer_tag="mine")
+    client.call(1, "queue.delete", queue=queue)
+    assert client.expect(1, "basic.cancel").consumer_tag == "mine"
+
+
 def test_a_single_active_consumer_is_served_alone(channel: BlockingChannel, names: Names) -> None:
     """T117: of three only the first gets messages; when it goes, the next takes over."""
     queue = names("single")

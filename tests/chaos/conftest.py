@@ -1,7 +1,69 @@
-"""What every test here may ask for: a broker, connections to it, names of its own."""
+"""What every test here may ask for: a broker, clients, a seed, and an eye on the broker's log."""
 
 from __future__ import annotations
 
+import os
+import random
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from acceptance.raw_client import RawClient
+from broker_process import Address, BrokerProcess
+from chaos.bystander import Bystander, undisturbed
 from live_broker import broker, channel, connect, names, own_broker, raw
 
-__all__ = ["broker", "channel", "connect", "names", "own_broker", "raw"]
+COMPLAINT = re.compile(r"\[(warning|error|critical)\]")
+CountComplaints = Callable[[RawClient], int]
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers whose seed is shown when the test fails; CHAOS_SEED repeats them."""
+    seed = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"CHAOS_SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture(scope="module")
+def bystander(broker: Address) -> Iterator[Bystander]:
+    bystander = Bystander(broker)
+    yield bystander
+    bystander.stop()
+
+
+@pytest.fixture(autouse=True)
+def calm(bystander: Bystander, own_broker: BrokerProcess | None) -> Iterator[None]:
+    """Each test runs beside a bystander, and none may make the broker trip over itself."""
+    before = len(own_broker.log()) if own_broker else 0
+    with undisturbed(bystander):
+        yield
+    if own_broker:
+        log = own_broker.log()[before:]
+        assert "Traceback" not in log, log
+
+
+def peer_of(client: RawClient) -> str:
+    host, port = client.socket.getsockname()[:2]
+    return f"peer={host}:{port} "
+
+
+@pytest.fixture
+def complaints(own_broker: BrokerProcess | None) -> CountComplaints:
+    """How many lines of warning or worse the log holds about a client."""
+
+    def complaints(client: RawClient) -> int:
+        if own_broker is None:
+            return 1  # another broker's log is not ours to read
+        peer = peer_of(client)
+        lines = own_broker.log().splitlines()
+        return sum(1 for line in lines if peer in line and COMPLAINT.search(line))
+
+    return complaints
+
+
+__all__ = [
+    "CountComplaints", "broker", "bystander", "calm", "chance", "channel", "complaints",
+    "connect", "names", "own_broker", "raw",
+]  # fmt: skip
