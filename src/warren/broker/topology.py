@@ -41,6 +41,7 @@ class Topology:
         self.orphans: dict[str, BindingRecord] = {}
         self._make_queue = make_queue
         self._hidden: dict[str, Queue] = {}
+        self._gone: list[Queue] = []
         # Versions in the store, by key. What is not there, such as a predeclared exchange, has 0.
         self._stored_versions: dict[str, int] = {}
         self._bindings_by_key: dict[str, BindingRecord] = {}
@@ -58,6 +59,9 @@ class Topology:
                 is_changed |= self._put(change.record)
         if is_changed:
             self.version.bump()
+        # Consumers hear of it, and what they do then must find everything in its final state.
+        while self._gone:
+            self._gone.pop().delete()
 
     def stored_version(self, key: str) -> int:
         """Of an exchange or a queue, by its key."""
@@ -175,7 +179,7 @@ class Topology:
             self._exclusive[owner].discard(name)
             if not self._exclusive[owner]:
                 del self._exclusive[owner]
-        queue.delete()
+        self._gone.append(queue)
         self._orphan(self.bindings.of_destination(Destination(DestinationKind.QUEUE, name)))
         return True
 

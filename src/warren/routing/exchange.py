@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from warren.model.equivalence import alternate_exchange_of
 from warren.model.fields import Table
 from warren.model.records import BindingRecord, Destination, DestinationKind, ExchangeRecord
 from warren.routing.direct import DirectMatcher
@@ -12,8 +13,6 @@ from warren.routing.fanout import FanoutMatcher
 from warren.routing.headers import HeadersMatcher, validate_x_match
 from warren.routing.matcher import Destinations, Matcher, count_in, count_out
 from warren.routing.topic import TopicMatcher
-
-ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 
 _MATCHERS: Final[dict[str, Callable[[], Matcher]]] = {
     "direct": DirectMatcher,
@@ -31,7 +30,7 @@ class Exchange:
 
     def __init__(self, record: ExchangeRecord, matcher: Matcher) -> None:
         self.record = record
-        self.alternate = _declared_alternate(record)
+        self.alternate = alternate_exchange_of(record)
         self._matcher = matcher
         self._bindings_count = 0
         self._next_exchanges: Destinations = {}
@@ -78,10 +77,3 @@ def validate_binding(exchange_type: str, arguments: Table) -> None:
     """Raise what a binding with such arguments to such an exchange is refused with."""
     if exchange_type == "headers":
         validate_x_match(arguments)
-
-
-def _declared_alternate(record: ExchangeRecord) -> str | None:
-    field = record.arguments.get(ALTERNATE_EXCHANGE)
-    if field is None or not isinstance(field.value, bytes):
-        return None
-    return field.value.decode(errors="surrogateescape")

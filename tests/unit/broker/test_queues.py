@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from broker_world import BrokerWorld, add_consumer, publish_to
-from topology_samples import binding, queue
+from topology_samples import binding, exchange, queue
 from warren.broker.vhost import VirtualHost
 from warren.model.errors import AmqpError, SoftError
 
@@ -170,6 +170,18 @@ async def test_a_deleted_queue_is_stopped(vhost: VirtualHost) -> None:
     await vhost.delete_queue("q", False, False, "c")
     assert made.is_deleted
     assert len(told) == 1
+
+
+async def test_consumers_of_a_deleted_queue_find_no_trace_of_it(vhost: VirtualHost) -> None:
+    await vhost.declare_exchange(exchange("x", auto_delete=True))
+    made = await vhost.declare_queue(queue("q"), False, "c")
+    await vhost.bind(binding("x", "q"), "c")
+    seen = []
+    add_consumer(made).on_cancelled = lambda _: seen.append(
+        ("q" in vhost.queues, "x" in vhost.exchanges, len(vhost.bindings))
+    )
+    await vhost.delete_queue("q", False, False, "c")
+    assert seen == [(False, False, 0)]
 
 
 async def test_delete_counts_what_was_ready(vhost: VirtualHost) -> None:
