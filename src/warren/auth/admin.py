@@ -237,6 +237,7 @@ class AccessAdmin:
         permission = Permission(
             default.user, default.vhost, default.configure, default.write, default.read
         )
+        CompiledPermission(permission)  # raises InvalidPattern before anything is stored
         vhost = Vhost(default.vhost, "Default virtual host")
         await self._store.transact(
             [Check(seeded.key, 0)],

@@ -13,6 +13,7 @@ from warren.auth import admin as admin_module
 from warren.auth.access import AccessControl, LoginRefused
 from warren.auth.admin import (
     AccessAdmin,
+    Defaults,
     InvalidCredentials,
     InvalidLimits,
     NoSuchUser,
@@ -60,6 +61,21 @@ async def test_the_first_start_makes_guest_and_its_vhost(
     assert [user.name for user in access.directory.users()] == ["guest"]
     assert access.directory.vhosts() == [Vhost(VHOST, "Default virtual host")]
     assert access.directory.permissions() == [Permission("guest", VHOST, ".*", ".*", ".*")]
+
+
+async def test_what_the_first_start_makes_can_be_chosen(store: SqliteStore) -> None:
+    access = AccessControl()
+    chosen = Defaults("root", "secret", ("monitoring",), "main", "c", "w", "r")
+    await AccessAdmin(store, access, chosen).open()
+    assert access.authenticate("root", b"secret", peer_is_loopback=False).tags == {"monitoring"}
+    assert [vhost.name for vhost in access.directory.vhosts()] == ["main"]
+    assert access.directory.permissions() == [Permission("root", "main", "c", "w", "r")]
+
+
+async def test_defaults_that_make_no_sense_leave_the_store_as_it_was(store: SqliteStore) -> None:
+    with pytest.raises(InvalidPattern):
+        await AccessAdmin(store, AccessControl(), Defaults(write="(")).open()
+    assert await store.range("") == []
 
 
 async def test_a_guest_that_was_deleted_stays_deleted(
