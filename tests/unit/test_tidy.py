@@ -124,12 +124,14 @@ def test_functions_fit_on_a_screen() -> None:
 
 
 def test_lines_fit_beside_each_other() -> None:
+    """In what ruff does not read; for Python it has the same limit."""
+
     def find(path: Path) -> Iterator[str]:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if len(line) > LINE_CHARS_MAX:
                 yield f"line {number} has {len(line)} characters"
 
-    assert offenders(python_files() + kernel_files() + script_files(), find) == []
+    assert offenders(kernel_files() + script_files(), find) == []
 
 
 def test_imports_point_one_way() -> None:

@@ -1,8 +1,9 @@
 """The wire kernel as the rest of the broker sees it: both twins offer exactly this."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
+@final
 class PropertyBlock:
     """A basic property block (flags and values), kept byte for byte, with what routing needs."""
 
@@ -17,6 +18,7 @@ class PropertyBlock:
     """Has CC/BCC, user-id, direct reply-to or an odd expiration: the channel must look closer."""
     def __init__(self, raw: bytes) -> None: ...
 
+@final
 class Message:
     """One publish, shared by every queue it was routed to. Never changed once routed."""
 
@@ -31,6 +33,7 @@ class Message:
         self, route_key: bytes, properties: PropertyBlock, body: bytes, flags: int = 0
     ) -> None: ...
 
+@final
 class QueuedMessage:
     """A message's place in one queue, and who has it while it is unacknowledged."""
 
@@ -45,11 +48,13 @@ class QueuedMessage:
     delivered_at_ms: int
     def __init__(self, message: Message, sequence: int, expires_at_ms: int) -> None: ...
 
+@final
 class MethodFrame:
     channel: int
     payload: bytes
     def __init__(self, channel: int, payload: bytes) -> None: ...
 
+@final
 class Ack:
     """basic.ack, the one control method as frequent as messages."""
 
@@ -58,6 +63,7 @@ class Ack:
     multiple: bool
     def __init__(self, channel: int, delivery_tag: int, multiple: bool) -> None: ...
 
+@final
 class Fault:
     """Something wrong in the byte stream; see wire/faults.py."""
 
@@ -70,6 +76,7 @@ class Fault:
         self, kind: int, channel: int, frame_type: int, payload: bytes, detail: int
     ) -> None: ...
 
+@final
 class FrameReader:
     """Bytes in, events out, whatever the boundaries of the reads."""
 
@@ -86,6 +93,7 @@ class FrameReader:
     def landed(self, count: int) -> list[Any]: ...
     def forget_channel(self, channel: int) -> None: ...
 
+@final
 class OutputBuffer:
     """Everything one connection is about to send."""
 
