@@ -22,8 +22,8 @@ from broker_process import Address
 
 PAUSE_S: Final = 0.005
 # Generous, since test machines are small and busy; a broker that stops for a moment is far beyond.
-TYPICAL_MS_MAX: Final = 50.0
-SLOW_MS_MAX: Final = 500.0
+TYPICAL_MS_MAX: Final = 25.0
+SLOW_MS_MAX: Final = 400.0
 WORST_MS_MAX: Final = 2000.0
 
 
