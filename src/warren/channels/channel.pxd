@@ -26,7 +26,10 @@ cdef class Channel:
     cdef public dict allowed
     @cython.locals(queues=tuple, queue=AbstractQueue)
     cpdef object publish(self, MessageType message)
-    @cython.locals(confirms=Confirms, queue=AbstractQueue, sequence=uint64_t, pending=int, is_rejected=bint, outcome=int)
+    @cython.locals(
+        confirms=Confirms, queue=AbstractQueue, sequence=uint64_t, pending=int, is_rejected=bint,
+        outcome=int,
+    )
     cpdef object publish_confirmed(self, MessageType message, tuple queues)
     cpdef object forget_routes(self)
     cpdef object ack(self, uint64_t tag, bint multiple)

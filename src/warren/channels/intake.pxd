@@ -10,5 +10,7 @@ cdef class Intake:
     cdef public bint is_closed
     cdef public Py_ssize_t position
     cpdef Py_ssize_t process(self, list events, Py_ssize_t start) except -1
-    @cython.locals(position=Py_ssize_t, end=Py_ssize_t, channel=Channel, message=MessageType, ack=AckType)
+    @cython.locals(
+        position=Py_ssize_t, end=Py_ssize_t, channel=Channel, message=MessageType, ack=AckType,
+    )
     cpdef Py_ssize_t run(self, list events, Py_ssize_t start) except -1

@@ -7,8 +7,12 @@ cdef class BackingQueue:
     cdef public Py_ssize_t ready_bytes
     cdef public Py_ssize_t unacked_count
     cdef public int outcome
-    cpdef int publish(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence) except -1
-    cpdef QueuedType publish_delivered(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence)
+    cpdef int publish(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    ) except -1
+    cpdef QueuedType publish_delivered(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    )
     cpdef QueuedType fetch(self, bint ack_required)
     cpdef QueuedType head(self)
     cpdef object ack(self, list run)

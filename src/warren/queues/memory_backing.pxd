@@ -8,8 +8,12 @@ cdef class MemoryBacking(BackingQueue):
     cdef uint64_t _next_sequence
     cdef object _fresh
     cdef list _returned
-    cpdef int publish(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence) except -1
+    cpdef int publish(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    ) except -1
     @cython.locals(queued=QueuedType)
-    cpdef QueuedType publish_delivered(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence)
+    cpdef QueuedType publish_delivered(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    )
     @cython.locals(queued=QueuedType)
     cpdef QueuedType fetch(self, bint ack_required)

@@ -23,8 +23,13 @@ cdef class Queue(AbstractQueue):
     @cython.locals(consumer=Consumer)
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
     @cython.locals(backing=BackingQueue)
-    cdef int _hand_to(self, Consumer consumer, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence) except -1
-    cpdef int _publish_by_rules(self, MessageType message, object publisher, uint64_t sequence) except -1
+    cdef int _hand_to(
+        self, Consumer consumer, MessageType message, int64_t expires_at_ms, object publisher,
+        uint64_t sequence,
+    ) except -1
+    cpdef int _publish_by_rules(
+        self, MessageType message, object publisher, uint64_t sequence,
+    ) except -1
     @cython.locals(backing=BackingQueue, consumer=Consumer, queued=QueuedType)
     cpdef object pump(self)
     cpdef object acked(self, list run)
