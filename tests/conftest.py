@@ -19,6 +19,11 @@ def stale_modules() -> list[str]:
         compiled = source.with_suffix(EXTENSION_SUFFIXES[0])
         if compiled.exists() and compiled.stat().st_mtime < source.stat().st_mtime:
             stale.append(str(source.relative_to(PACKAGE.parent)))
+    for part in PACKAGE.rglob("*.pxi"):
+        for kernel in part.parent.glob("*.pyx"):
+            compiled = kernel.with_suffix(EXTENSION_SUFFIXES[0])
+            if compiled.exists() and compiled.stat().st_mtime < part.stat().st_mtime:
+                stale.append(str(part.relative_to(PACKAGE.parent)))
     return sorted(stale)
 
 

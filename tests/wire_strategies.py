@@ -111,6 +111,11 @@ _headers = st.builds(header, channels, _body_sizes, _blocks, _class_ids, _weight
 _body_frames = st.builds(body, channels, _bodies)
 _messages = st.builds(message, _bodies, channels, _blocks, frame_bytes_max=st.integers(1, 60))
 _beginnings = st.tuples(_publishes, _headers, st.one_of(st.just(b""), _body_frames)).map(b"".join)
+_overruns = st.builds(
+    lambda channel, size: publish(channel) + header(channel, size) + body(channel, bytes(size + 1)),
+    channels,
+    st.integers(1, 20),
+)
 _kinds = st.one_of(st.sampled_from([METHOD, HEADER, BODY, HEARTBEAT]), octets)
 _end_octets = st.sampled_from([0xCE] * 9 + [0])
 _any_frames = st.builds(frame, _kinds, channels, _bodies, _end_octets)
@@ -120,6 +125,7 @@ _announcements = st.builds(lambda *start: pack(">BHI", *start), _kinds, channels
 _elements = [
     *[_messages] * 6,
     *[_beginnings] * 3,
+    _overruns,
     _publishes,
     _headers,
     _body_frames,

@@ -17,6 +17,8 @@ FILE_LINES_MAX: Final = 500
 FUNCTION_LINES_MAX: Final = 60
 LINE_CHARS_MAX: Final = 100
 
+KERNEL_SUFFIXES: Final = ("pyx", "pxi", "pxd", "pyi")
+
 # What each package may import of ours. Nothing here points upwards.
 BELOW_BROKER: Final = {"model", "wire", "routing", "queues", "metadata", "auth"}
 BELOW_SERVER: Final = BELOW_BROKER | {"protocol", "broker", "channels"}
@@ -53,7 +55,7 @@ def python_files() -> list[Path]:
 
 
 def kernel_files() -> list[Path]:
-    return sorted(p for suffix in ("pyx", "pxd", "pyi") for p in SOURCES.rglob(f"*.{suffix}"))
+    return sorted(p for suffix in KERNEL_SUFFIXES for p in SOURCES.rglob(f"*.{suffix}"))
 
 
 def script_files() -> list[Path]:
@@ -71,7 +73,7 @@ def offenders(files: list[Path], find: Callable[[Path], Iterator[str]]) -> list[
 
 def imported_modules(path: Path) -> Iterator[str]:
     """Dotted names a file imports; `from a import b` counts as both a and a.b."""
-    if path.suffix in {".pyx", ".pxd"}:
+    if path.suffix in {".pyx", ".pxi", ".pxd"}:
         pattern = r"^\s*from\s+([\w.]+)\s+c?import\s+\(?([\w, ]+)|^\s*c?import\s+([\w.]+)"
         for source, names, plain in re.findall(pattern, path.read_text(), re.MULTILINE):
             yield plain or source
@@ -118,7 +120,7 @@ def test_functions_fit_on_a_screen() -> None:
         closes_signature = line.strip().startswith(")")
         return bool(line.strip()) and not line.startswith(indent + " ") and not closes_signature
 
-    kernel = [p for p in kernel_files() if p.suffix == ".pyx"]
+    kernel = [p for p in kernel_files() if p.suffix in {".pyx", ".pxi"}]
     found = offenders(python_files(), find_in_python) + offenders(kernel, find_in_cython)
     assert found == []
 

@@ -112,7 +112,7 @@ class TestMessages:
 
 class TestOtherFrames:
     def test_an_ack_is_decoded(self, reader: Any) -> None:
-        first, second = reader.feed(ack(7, 2**64 - 1, 1) + ack(7, 0, 0))
+        first, second = reader.feed(ack(7, 2**64 - 1, 0xFF) + ack(7, 0, 0xFE))
         assert described(first) == (7, 2**64 - 1, True, "Ack")
         assert described(second) == (7, 0, False, "Ack")
 
