@@ -26,12 +26,14 @@ from warren.channels.confirms import Confirms
 from warren.channels.dispatch import HANDLERS
 from warren.channels.intake import Intake
 from warren.channels.reply_to import ReplyRegistry
+from warren.metadata.store import MetadataError
 from warren.model.errors import (
     AmqpError,
     HardError,
     SoftError,
     channel_error,
     command_invalid,
+    internal_error,
     not_allowed,
 )
 from warren.model.limits import ALLOWED_PER_CHANNEL_MAX
@@ -244,6 +246,10 @@ class Session:
         except AmqpError as error:
             if not self.intake.is_closed:
                 self.fail(channel.number, error, error.method_ids or ids)
+        except MetadataError as error:
+            # Nothing has changed, here or on the disk: the client may try again when it is well.
+            if not self.intake.is_closed:
+                self.fail(channel.number, internal_error(f"cannot be stored: {error}"), ids)
         finally:
             self.intake.is_suspended = False
 

@@ -116,13 +116,17 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         context = self._context
         reason = self._closing_reason or (str(exc) if exc else "the client closed the socket")
-        facts = {"peer": self.peer, "reason": reason}
         if self._session is not None:
-            facts |= {"user": self.user.name, "vhost": self.vhost.name}
             if self._state is State.OPEN:
                 self._leave()
             context.admission.leave(self.user, self.vhost.name)
-        _log.info("connection closed", **facts)
+            _log.info(
+                "connection closed", peer=self.peer, user=self.user.name, vhost=self.vhost.name,
+                reason=reason,
+            )  # fmt: skip
+        elif self._state is State.HANDSHAKE:
+            # One that was refused has had its line.
+            _log.info("connection closed", peer=self.peer, reason=reason)
         self._state = State.CLOSED
         self._stop_timer()
         self._events.clear()
