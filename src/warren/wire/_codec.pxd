@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef class PropertyBlock:
@@ -27,6 +27,12 @@ cdef class QueuedMessage:
     cdef public uint32_t delivery_count
     cdef public object holder
     cdef public int64_t delivered_at_ms
+    cdef public uint8_t state
+    cdef public object publisher
+    cdef public uint64_t publisher_sequence
+    cdef public int32_t store_file
+    cdef public int64_t store_offset
+    cdef public uint32_t size
 
 
 cdef class MethodFrame:

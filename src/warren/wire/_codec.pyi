@@ -46,6 +46,16 @@ class QueuedMessage:
     holder: Any
     """The consumer (or the getter) it was delivered to; None while it is ready."""
     delivered_at_ms: int
+    state: int
+    """How far it is on its way to the disk; 0 means that it is not meant to go there."""
+    publisher: Any
+    """Who waits for a confirm of it, under the number `publisher_sequence`; None if nobody."""
+    publisher_sequence: int
+    store_file: int
+    """The message store's file its body is in, at `store_offset`; -1 if in none."""
+    store_offset: int
+    size: int
+    """Bytes of the body, also while that is not in memory (`message` is None then)."""
     def __init__(self, message: Message, sequence: int, expires_at_ms: int) -> None: ...
 
 @final

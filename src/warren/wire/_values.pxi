@@ -34,6 +34,7 @@ cdef class QueuedMessage:
         self.message = message
         self.sequence = sequence
         self.expires_at_ms = expires_at_ms
+        self.store_file = -1
 
 
 @cython.final

@@ -85,6 +85,12 @@ class QueuedMessage:
     delivery_count: int = field(default=0, init=False)
     holder: Any = field(default=None, init=False)
     delivered_at_ms: int = field(default=0, init=False)
+    state: int = field(default=0, init=False)
+    publisher: Any = field(default=None, init=False)
+    publisher_sequence: int = field(default=0, init=False)
+    store_file: int = field(default=-1, init=False)
+    store_offset: int = field(default=0, init=False)
+    size: int = field(default=0, init=False)
 
 
 @dataclass(slots=True, eq=False)
