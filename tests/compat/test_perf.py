@@ -13,7 +13,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from broker_process import Address
+from broker_process import Address, BrokerProcess
 from live_broker import Names
 from warren.perf.idle import hold_connections
 from warren.perf.options import Options
@@ -113,6 +113,31 @@ def test_idle_connections_are_opened_held_and_closed(broker: Address) -> None:
     )
     found = asyncio.run(hold_connections(options))
     assert (found["idle_connections"], found["failed"], found["errors"]) == (20, 0, [])
+
+
+def test_a_run_told_to_reconnect_outlives_a_restart_of_the_broker(tmp_path: Path) -> None:
+    """Two seconds of confirmed publishing, and the broker is killed in the middle of it."""
+    process = BrokerProcess(tmp_path)
+    process.start()
+    options = Options(
+        port=process.address.port, declare=True, durable=True, persistent=True, reconnect=True,
+        confirm=50, rate=500.0, time=2.0, prefetch=50, max_seconds=40,
+    )  # fmt: skip
+
+    async def load_and_restart() -> dict[str, Any]:
+        load = asyncio.create_task(run_load(options, lambda _: None))
+        await asyncio.sleep(1)
+        process.kill()
+        await asyncio.to_thread(process.start)
+        return report(await load)
+
+    try:
+        found = asyncio.run(load_and_restart())
+    finally:
+        process.stop()
+    assert found["reconnects"] >= 2
+    assert found["published"] == found["confirmed"] > 300
+    assert found["max_confirm_gap_ms"] > 100
 
 
 def test_the_command_prints_one_json_object_and_fails_when_nobody_listens(
