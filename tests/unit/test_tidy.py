@@ -28,6 +28,7 @@ ALLOWED: Final = {
     "protocol": {"model", "wire"},
     "routing": {"model"},
     "queues": {"model", "wire"},
+    "storage": {"model", "wire", "queues"},
     "metadata": {"model", "wire"},
     "auth": {"model", "metadata"},
     "broker": BELOW_BROKER,
@@ -40,7 +41,15 @@ ALLOWED: Final = {
 
 # Logic is given its clock, disk, network and dice, so that simulations own them.
 WORLDLY_MODULES: Final = {"asyncio", "uvloop", "socket", "select", "time", "random", "threading"}
-WORLDLY_PLACES: Final = ("server/", "cli/", "perf/", "testing/", "metadata/sqlite.py")
+WORLDLY_PLACES: Final = (
+    "server/",
+    "cli/",
+    "perf/",
+    "testing/",
+    "metadata/sqlite.py",
+    "storage/disk.py",
+    "storage/committer.py",
+)
 
 # Started by a person, a packaging entry point or a test, so imported by nobody.
 ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl.py", "testing/")
