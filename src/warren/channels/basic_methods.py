@@ -22,6 +22,7 @@ from warren.wire.codec import QueuedMessage
 from warren.wire.methods import Method
 
 CONSUMER_TAG_PREFIX: Final = "amq.ctag-"
+_GET_EMPTY: Final = commands.Basic.GetEmpty()
 _GET_OK_HEAD: Final = Struct(">HHQB")
 _GET_OK_TAIL: Final = Struct(">I")
 
@@ -92,26 +93,42 @@ async def _after_deletions(channel: Channel, reply: Method | None) -> Method | N
 def get(
     channel: Channel, method: commands.Basic.Get
 ) -> Method | None | Coroutine[Any, Any, Method | None]:
+    name = queue_or_last(channel, method.queue)
+    channel.session.require(channel, "queue", name, "read")
+    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
+    _require_classic_delivery(queue)
     if channel.output.is_congested:
         return _get_when_drained(channel, method)
-    return _get(channel, method)
+    queued = queue.get()
+    if queued is None:
+        return _get_when_loaded(channel, queue, method) if queue.message_count else _GET_EMPTY
+    _send_get_ok(channel, queue, queued, method.no_ack)
+    return None
 
 
 async def _get_when_drained(channel: Channel, method: commands.Basic.Get) -> Method | None:
     """Whoever asks for messages and does not read them must wait, or we would keep them all."""
     await channel.session.host.output_drained()
-    return _get(channel, method)
+    result = get(channel, method)
+    return await result if isinstance(result, Coroutine) else result
 
 
-def _get(channel: Channel, method: commands.Basic.Get) -> Method | None:
-    name = queue_or_last(channel, method.queue)
-    channel.session.require(channel, "queue", name, "read")
-    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
-    _require_classic_delivery(queue)
-    queued = queue.get()
-    if queued is None:
-        return commands.Basic.GetEmpty()
-    if method.no_ack:
+async def _get_when_loaded(
+    channel: Channel, queue: Queue, method: commands.Basic.Get
+) -> Method | None:
+    """The message is on disk: meanwhile this client waits, and nobody else does."""
+    queued = None
+    while queued is None:
+        await channel.session.host.until(queue.when_loaded)
+        queued = queue.get()
+        if queued is None and not queue.message_count:
+            return _GET_EMPTY
+    _send_get_ok(channel, queue, queued, method.no_ack)
+    return None
+
+
+def _send_get_ok(channel: Channel, queue: Queue, queued: QueuedMessage, no_ack: bool) -> None:
+    if no_ack:
         tag = channel.deliveries.next_tag
         channel.deliveries.next_tag = tag + 1
         queue.acked([queued])
@@ -119,7 +136,6 @@ def _get(channel: Channel, method: commands.Basic.Get) -> Method | None:
         tag = channel.deliveries.track(queued, Holder(queue))
     payload = _get_ok(queued, tag, queue.message_count)
     channel.output.content(channel.number, payload, queued.message)
-    return None
 
 
 def nack(channel: Channel, method: commands.Basic.Nack) -> None:
@@ -169,7 +185,7 @@ def _cancelled_by_server(channel: Channel, consumer: Consumer) -> None:
     if channel.session.host.capabilities.consumer_cancel_notify and not channel.is_closing:
         method = _with_tag(commands.Basic.Cancel, consumer.tag)
         method.nowait = True
-        channel.session.send(channel, method)
+        channel.session.send_news(channel, method)
 
 
 def _consume_ok(channel: Channel, method: commands.Basic.Consume, tag: str) -> None:

@@ -11,7 +11,7 @@ No sockets: the connection that owns the session sends, runs coroutines and clos
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -95,6 +95,10 @@ class SessionHost(Protocol):
 
     def release_channel(self) -> None: ...
 
+    async def until(self, register: Callable[[Callable[[], None]], None]) -> None:
+        """Wait until the callback that is handed to `register` is called."""
+        ...
+
     async def output_drained(self) -> None:
         """Wait until the client has read most of what was sent to it."""
         ...
@@ -113,6 +117,7 @@ class Session:
         self.turn_clock = host.turn_clock
         self.reply_registry = host.reply_registry
         self.intake = Intake(self)
+        self._news: list[tuple[Channel, Method]] = []
         self.channels = self.intake.channels
 
     def require(self, channel: Channel, kind: ResourceKind, name: str, permission: Access) -> None:
@@ -161,6 +166,18 @@ class Session:
 
     def send(self, channel: Channel, method: Method) -> None:
         self.output.method(channel.number, encode_method(method))
+
+    def send_news(self, channel: Channel, method: Method) -> None:
+        """Something nobody asked for; if it is a consequence of what was asked, the answer first."""
+        self._news.append((channel, method))
+        if not self.intake.is_suspended:
+            self._send_news()
+
+    def _send_news(self) -> None:
+        news, self._news = self._news, []
+        for channel, method in news:
+            if not channel.is_closing:
+                self.send(channel, method)
 
     def end(self) -> None:
         """The connection is over: give back everything its channels had."""
@@ -252,6 +269,7 @@ class Session:
                 self.fail(channel.number, internal_error(f"cannot be stored: {error}"), ids)
         finally:
             self.intake.is_suspended = False
+            self._send_news()
 
     def _open_channel(self, number: int) -> None:
         host = self.host

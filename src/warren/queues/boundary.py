@@ -61,7 +61,10 @@ class AbstractQueue:
         raise NotImplementedError
 
     def get(self) -> QueuedMessage | None:
-        """The head, for basic.get; the caller becomes its holder."""
+        """The head, for basic.get; the caller becomes its holder.
+
+        None although `message_count` is not zero means that it is being read from a disk.
+        """
         raise NotImplementedError
 
     def purge(self) -> int:

@@ -15,6 +15,7 @@ cdef class Queue(AbstractQueue):
     cdef public Consumer exclusive_consumer
     cdef public Consumer active_consumer
     cdef public bint is_deleted
+    cdef public list waiting_for_load
     cdef public bint has_rules
     cdef public bint may_expire
     cdef public object expiry_timer

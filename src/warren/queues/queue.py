@@ -10,6 +10,8 @@ anything is delivered or fetched: a client never sees one. Those further back wa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from warren.model.clock import TimerHandle
 from warren.model.errors import access_refused
 from warren.model.records import QueueRecord
@@ -40,6 +42,7 @@ class Queue(AbstractQueue):
         self.exclusive_consumer: Consumer | None = None
         self.active_consumer: Consumer | None = None
         self.is_deleted = False
+        self.waiting_for_load: list[Callable[[], None]] = []
         self.has_rules = _has_rules(settings)
         self.may_expire = False
         self.expiry_timer: TimerHandle | None = None
@@ -129,6 +132,19 @@ class Queue(AbstractQueue):
                 consumer.deliver(queued)
             if self.may_expire:
                 self._schedule_expiry()
+
+    def loaded(self) -> None:
+        """Messages that the backing did not have at hand are there now."""
+        self._drop_expired()
+        self._drop_overflow()
+        self._schedule_expiry()
+        waiting, self.waiting_for_load = self.waiting_for_load, []
+        for tell in waiting:
+            tell()
+        self.pump()
+
+    def when_loaded(self, tell: Callable[[], None]) -> None:
+        self.waiting_for_load.append(tell)
 
     def get(self) -> QueuedMessage | None:
         self.touch()
@@ -222,6 +238,7 @@ class Queue(AbstractQueue):
             if consumer.on_cancelled is not None:
                 consumer.on_cancelled(consumer)
         self.backing.purge()
+        self.loaded()
         if self.expiry_timer is not None:
             self.expiry_timer.cancel()
         if self.idle_expiry is not None:
@@ -244,7 +261,8 @@ class Queue(AbstractQueue):
         dropped = []
         while self.backing.length and self._overflows():
             queued = self.backing.fetch(False)
-            assert queued is not None, "a queue that is too long has a head"
+            if queued is None:
+                break  # its head is being read; `loaded` goes on
             dropped.append(queued.message)
         if dropped:
             self._dead_letter(dropped, DeathReason.MAXLEN)

@@ -12,7 +12,7 @@ read at all. Writing is `Outgoing`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import Any, Final, cast
 
@@ -201,6 +201,11 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     def release_channel(self) -> None:
         self._context.admission.close_channel(self.user)
+
+    async def until(self, register: Callable[[Callable[[], None]], None]) -> None:
+        done = asyncio.Event()
+        register(done.set)
+        await done.wait()
 
     async def output_drained(self) -> None:
         await self._outgoing.drained()
