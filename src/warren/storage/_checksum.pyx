@@ -37,7 +37,8 @@ cdef extern from *:
     static uint32_t warren_crc32c_by_table(uint32_t crc, const uint8_t *p, size_t n) {
         uint32_t (*t)[256] = warren_crc32c_table;
         for (; n >= 8; p += 8, n -= 8) {
-            crc ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+            crc ^= (uint32_t)p[0] | (uint32_t)p[1] << 8
+                | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
             crc = t[7][crc & 0xFF] ^ t[6][(crc >> 8) & 0xFF] ^ t[5][(crc >> 16) & 0xFF]
                 ^ t[4][crc >> 24] ^ t[3][p[4]] ^ t[2][p[5]] ^ t[1][p[6]] ^ t[0][p[7]];
         }

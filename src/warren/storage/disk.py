@@ -17,6 +17,7 @@ Descriptors may be used from several threads, but only one at a time may append 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -143,7 +144,8 @@ def append_all(disk: Disk, descriptor: int, pieces: Sequence[Buffer]) -> None:
     first = 0
     while first < len(views):
         went = disk.append(descriptor, views[first : first + PIECES_MAX])
-        assert went >= 0
+        if went <= 0:
+            raise OSError(errno.EIO, "the disk takes nothing and does not say why")
         while first < len(views) and went >= len(views[first]):
             went -= len(views[first])
             first += 1
