@@ -22,7 +22,7 @@ PRIORITY_MAX: Final = 255
 STREAM_SEGMENT_BYTES_MAX: Final = 3_000_000_000
 """Highest x-stream-max-segment-size-bytes."""
 
-ROUTES_PER_CHANNEL_MAX: Final = 4096
+ROUTES_PER_CHANNEL_MAX: Final = 16_384
 """Routes a channel keeps; a publisher with more keys than this starts over."""
 
 ALLOWED_PER_CHANNEL_MAX: Final = 256
