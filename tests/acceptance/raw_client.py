@@ -46,7 +46,7 @@ class Frame(NamedTuple):
 
     def __str__(self) -> str:
         shown = decode_method(self.payload) if self.type == METHOD else self.payload[:40]
-        return f"frame type {self.type} channel {self.channel} {shown}"
+        return f"frame type {self.type} channel {self.channel} {shown!r}"
 
 
 @dataclass

@@ -158,17 +158,17 @@ def _letter_of(value: object) -> Typed:
 
 
 def encode_value(value: object) -> bytes:
-    letter, value = _letter_of(value)
+    letter, data = _letter_of(value)
     if letter in _TABLE_NUMBERS:
-        body = struct.pack(_TABLE_NUMBERS[letter], value)
+        body = struct.pack(_TABLE_NUMBERS[letter], data)
     elif letter == "D":
-        body = struct.pack(">BI", *value)
+        body = struct.pack(">BI", *data)
     elif letter in "Sx":
-        body = longstr(value)
+        body = longstr(data)
     elif letter == "A":
-        body = longstr(b"".join(encode_value(item) for item in value))
+        body = longstr(b"".join(encode_value(item) for item in data))
     elif letter == "F":
-        body = encode_table(value)
+        body = encode_table(data)
     else:
         body = b""
     return letter.encode() + body

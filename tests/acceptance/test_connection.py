@@ -203,6 +203,13 @@ def test_exclusive_queues_are_gone_before_close_ok(raw: ConnectRaw, names: Names
     assert other.call(1, "queue.declare", queue=queue).consumer_count == 0
 
 
+def test_after_close_ok_the_client_closes_the_socket(raw: ConnectRaw) -> None:
+    """T020: the broker waits for it; some clients take an end that comes sooner for a failure."""
+    client = raw()
+    client.call(0, "connection.close", reply_code=200, reply_text="bye")
+    client.expect_silence(0.3)
+
+
 def test_update_secret_keeps_the_connection(raw: ConnectRaw) -> None:
     """T176: update-secret is answered and the connection goes on working."""
     client = raw()

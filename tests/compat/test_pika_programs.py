@@ -172,7 +172,7 @@ def test_retries_through_a_waiting_room(connect: Connect, names: Names) -> None:
         waiting, arguments={**to_default, "x-dead-letter-routing-key": tasks, "x-message-ttl": 30}
     )
     channel.basic_publish("", tasks, b"fragile")
-    attempts = []
+    attempts: list[list[tuple[str, str, int]]] = []
     for method, properties, _ in channel.consume(tasks, inactivity_timeout=5):
         assert method is not None, f"the task did not come back after {attempts}"
         deaths = (properties.headers or {}).get("x-death", [])
