@@ -27,6 +27,7 @@ one whose sync failed is lost for good (see `disk.py`): the answer names it, the
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -134,7 +135,9 @@ class ThreadCommitter(LoopSide):
         self._thread.start()
 
     def _start(self, batch: Batch) -> None:
-        self._batches.put(batch)
+        # Pinned as the native one pins them: what is no buffer is found out here, by the culprit.
+        pinned = [(descriptor, [memoryview(p) for p in ps]) for descriptor, ps in batch.writes]
+        self._batches.put(Batch([*pinned], batch.syncs[:]))
 
     def _stop(self) -> None:
         self._batches.put(None)
@@ -143,6 +146,7 @@ class ThreadCommitter(LoopSide):
     def _run(self) -> None:
         while (batch := self._batches.get()) is not None:
             error = self._commit(batch)
+            del batch  # or its buffers would live until the next one comes
             try:
                 self._loop.call_soon_threadsafe(self._finish, error)
             except RuntimeError:  # the loop was closed without closing us: nobody to tell
@@ -157,9 +161,10 @@ class ThreadCommitter(LoopSide):
             step = "sync"
             for descriptor in batch.syncs:
                 self._disk.sync(descriptor)
-        except OSError as error:
-            failed = CommitFailed(error.errno or 0, step, descriptor)
-            failed.__cause__ = error
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller must not wait for ever
+            code = error.errno if isinstance(error, OSError) else None
+            failed = CommitFailed(code or errno.EIO, step, descriptor)
+            failed.__cause__ = error.with_traceback(None)
             return failed
         return None
 

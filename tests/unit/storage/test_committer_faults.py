@@ -99,3 +99,17 @@ async def test_what_was_answered_survives_a_crash_and_later_batches_fail(bench: 
     error = await bench.commit(b"late")
     assert isinstance(error, CommitFailed)
     assert error.errno == errno.EIO
+
+
+async def test_a_bug_in_the_disk_is_a_failure_and_not_a_silence(bench: Bench) -> None:
+    class Buggy(FaultyDisk):
+        def sync(self, descriptor: int) -> None:
+            raise KeyError(descriptor)
+
+    committer = ThreadCommitter(Buggy(), asyncio.get_running_loop())
+    done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    committer.submit(Batch([], [bench.journal]), done.set_result)
+    error = await done
+    assert isinstance(error, CommitFailed)
+    assert isinstance(error.__cause__, KeyError)
+    await committer.close()
