@@ -21,6 +21,8 @@ def stale_modules() -> list[str]:
             stale.append(str(source.relative_to(PACKAGE.parent)))
     for part in PACKAGE.rglob("*.pxi"):
         for kernel in part.parent.glob("*.pyx"):
+            if f'include "{part.name}"' not in kernel.read_text():
+                continue
             compiled = kernel.with_suffix(EXTENSION_SUFFIXES[0])
             if compiled.exists() and compiled.stat().st_mtime < part.stat().st_mtime:
                 stale.append(str(part.relative_to(PACKAGE.parent)))
