@@ -395,7 +395,10 @@ class AmqpConnection(asyncio.BufferedProtocol):
         await self.deletions_done()
         if self._state is State.CLOSING:
             self._send(commands.Connection.CloseOk())
-            self._close_socket()
+            self._outgoing.flush()
+            # The client closes the socket, as with RabbitMQ: some take an end that follows
+            # close-ok too soon for a failure.
+            self._start_timer(1000 * CLOSE_TIMEOUT_S_MAX, self._transport.abort)
 
     def _close_socket(self) -> None:
         """Once everything is written, which a client that does not read must not put off."""
