@@ -1,0 +1,24 @@
+"""How far a queued message is on its way to the disk (`QueuedMessage.state`).
+
+    VOLATILE                        not given to the index
+    GATHERED -> WRITING -> JOURNALED -> SCATTERING -> SEGMENTED
+        given      in the batch   safe     being copied    safe, and its body may leave memory:
+        to the     under way               to a segment    `QueueIndex.read` brings it back
+        index
+    DEAD                            acknowledged; the index has forgotten it
+
+A failed batch takes WRITING back to GATHERED, a failed copy SCATTERING back to JOURNALED. Whatever
+is acknowledged while it is still GATHERED is never written at all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+VOLATILE: Final = 0
+GATHERED: Final = 1
+WRITING: Final = 2
+JOURNALED: Final = 3
+SEGMENTED: Final = 4
+DEAD: Final = 5
+SCATTERING: Final = 6
