@@ -1,0 +1,293 @@
+"""A queue's messages, in memory as far as that is wanted and on disk as far as that is needed.
+
+RabbitMQ calls it the variable queue. Oldest first, a queue is
+
+    returned | front | delta | back          (RabbitMQ: q4 and q3 | delta | q2 and q1)
+
+`front` and `back` are in memory. `delta` is a range of sequence numbers of which only the index
+knows the contents: first, end and how many. As long as nothing has been paged out there is no
+delta, and `back` is empty: publishing appends to `front`, delivering takes from it. Once there is a
+delta, publishes go to `back`, and when `front` runs out the next piece of delta is read into it,
+off the event loop, ahead of need, a bounded number of bytes at a time.
+
+`returned` holds what was delivered and came back. It is older than everything else: messages leave
+`front` from its head only, so whatever was delivered is older than all that was not.
+
+What may leave memory: a message whose entry is in a segment of the index (SEGMENTED). A lazy queue
+lets go of everything it may; others only what is beyond the `keep` oldest messages, a number that
+the memory governor sets when memory is short. Whatever is to leave is given to the index first,
+transient messages too; they are dropped there at the next start.
+
+Invariants, checked after each step that moves messages:
+
+    back is empty unless there is a delta or memory is to be saved (keep >= 0)
+    sequence numbers: returned < front < delta.start <= delta.end <= back
+    length = len(returned) + len(front) + delta.count + len(back)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Final, Protocol
+
+from warren.queues.backing import BackingQueue
+from warren.queues.boundary import PENDING, TAKEN, Publisher
+from warren.storage.states import SEGMENTED, VOLATILE
+from warren.wire.codec import Message, QueuedMessage
+
+READ_AHEAD_BYTES: Final = 1_048_576
+READ_AHEAD_MESSAGES_MIN: Final = 64
+
+
+class QueueIndexClient(Protocol):
+    """What a variable queue asks of its index (storage/queue_index.py)."""
+
+    on_segmented: Callable[[], None] | None
+
+    def publish(self, queued: QueuedMessage) -> None: ...
+
+    def ack(self, run: list[QueuedMessage]) -> None: ...
+
+    def ack_range(self, start: int, end: int) -> None: ...
+
+    def read(
+        self, start: int, end: int, bytes_max: int, done: Callable[[list[QueuedMessage]], None]
+    ) -> None: ...
+
+
+class VariableQueue(BackingQueue):
+    """`on_loaded` is called when messages that were asked for in vain have come from the disk."""
+
+    def __init__(self, index: QueueIndexClient, keep: int, on_loaded: Callable[[], None]) -> None:
+        self.length = 0
+        self.ready_bytes = 0
+        self.unacked_count = 0
+        self.outcome = TAKEN
+        self.index = index
+        self.keep = keep
+        self.on_loaded = on_loaded
+        self.next_sequence = 0
+        self.returned: list[tuple[int, QueuedMessage]] = []
+        self.front: deque[QueuedMessage] = deque()
+        self.back: deque[QueuedMessage] = deque()
+        self.delta_start = 0
+        self.delta_end = 0
+        self.delta_count = 0
+        self.delta_bytes = 0
+        self.is_loading = False
+        # Bumped when what is being read has become meaningless: a purge.
+        self.epoch = 0
+        index.on_segmented = self.page_out
+
+    def publish(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> int:
+        queued = QueuedMessage(message, self.next_sequence, expires_at_ms)
+        self.next_sequence += 1
+        self.length += 1
+        queued.size = len(message.body)
+        self.ready_bytes += queued.size
+        if self.keep < 0 and self.delta_count == 0 and not self.back:
+            self.front.append(queued)
+        else:
+            self.back.append(queued)
+        return self._store(queued, publisher, sequence)
+
+    def publish_delivered(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> QueuedMessage:
+        queued = QueuedMessage(message, self.next_sequence, expires_at_ms)
+        self.next_sequence += 1
+        queued.size = len(message.body)
+        self.unacked_count += 1
+        self.outcome = self._store(queued, publisher, sequence)
+        return queued
+
+    def _store(self, queued: QueuedMessage, publisher: Publisher | None, sequence: int) -> int:
+        """Have it written if it must survive, or if it is not to stay in memory."""
+        if not queued.message.properties.persistent:
+            if self.keep >= 0:
+                self.index.publish(queued)
+            return TAKEN
+        if publisher is not None:
+            queued.publisher = publisher
+            queued.publisher_sequence = sequence
+        self.index.publish(queued)
+        return TAKEN if publisher is None else PENDING
+
+    def fetch(self, ack_required: bool) -> QueuedMessage | None:
+        """None although `length` is not zero: the head is being read; `on_loaded` will tell."""
+        queued = self._take_head()
+        if queued is None:
+            return None
+        self.length -= 1
+        self.ready_bytes -= queued.size
+        if ack_required:
+            self.unacked_count += 1
+        elif queued.state != 0:
+            self.index.ack([queued])
+        return queued
+
+    def _take_head(self) -> QueuedMessage | None:
+        if self.returned:
+            return heappop(self.returned)[1]
+        if self.front:
+            queued = self.front.popleft()
+            if self.delta_count != 0 and len(self.front) < READ_AHEAD_MESSAGES_MIN:
+                self._load()
+            return queued
+        if self.delta_count != 0:
+            self._load()
+            return None
+        if self.back:
+            self.front, self.back = self.back, self.front
+            return self.front.popleft()
+        return None
+
+    def head(self) -> QueuedMessage | None:
+        """None if the queue is empty, or if its head is still being read."""
+        if self.returned:
+            return self.returned[0][1]
+        if self.front:
+            return self.front[0]
+        if self.delta_count != 0:
+            self._load()
+            return None
+        return self.back[0] if self.back else None
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        self.unacked_count -= len(run)
+        assert self.unacked_count >= 0, "more acknowledged than delivered"
+        self.index.ack(run)
+
+    def requeue(self, run: list[QueuedMessage]) -> None:
+        for queued in run:
+            heappush(self.returned, (queued.sequence, queued))
+            self.ready_bytes += queued.size
+        self.length += len(run)
+        self.unacked_count -= len(run)
+        assert self.unacked_count >= 0, "more returned than delivered"
+
+    def purge(self) -> int:
+        count = self.length
+        in_memory = [queued for _, queued in self.returned]
+        in_memory.extend(self.front)
+        in_memory.extend(self.back)
+        self.index.ack(in_memory)
+        if self.delta_count:
+            self.index.ack_range(self.delta_start, self.delta_end)
+        self.returned.clear()
+        self.front.clear()
+        self.back.clear()
+        self.delta_count = 0
+        self.delta_bytes = 0
+        self.length = 0
+        self.ready_bytes = 0
+        self.epoch += 1
+        self.is_loading = False
+        return count
+
+    def recover(self, start: int, end: int, count: int, body_bytes: int) -> None:
+        """After a start: so many messages, of these sequence numbers, are in segments."""
+        assert self.length == 0, "a queue is recovered before it is used"
+        self.delta_start, self.delta_end, self.delta_count = start, end, count
+        self.delta_bytes = body_bytes
+        self.length = count
+        self.ready_bytes = body_bytes
+
+    def recover_recent(self, entries: list[QueuedMessage], next_sequence: int) -> None:
+        """After `recover`: these, newer ones, are in the journal only, and thus in memory."""
+        self.back.extend(entries)
+        self.length += len(entries)
+        self.ready_bytes += sum(queued.size for queued in entries)
+        self.next_sequence = next_sequence
+        self._check()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bodies of ready messages that are in memory."""
+        return self.ready_bytes - self.delta_bytes
+
+    def save_memory(self, keep: int) -> None:
+        """Keep no more than the `keep` oldest in memory, as soon as the disk has the others."""
+        self.keep = keep
+        leaving = [*islice(self.front, keep, None), *self.back]
+        for queued in leaving:
+            if queued.state == VOLATILE:
+                self.index.publish(queued)
+        self.page_out()
+
+    def use_memory(self) -> None:
+        """What comes may stay in memory; what is on disk comes back when it is needed."""
+        self.keep = -1
+
+    def page_out(self) -> None:
+        """Turn into delta what is beyond `keep` and in segments."""
+        if self.keep < 0:
+            return
+        while len(self.front) > self.keep and self.front[-1].state == SEGMENTED:
+            self._page_front_tail()
+        can_extend = self.delta_count != 0 or not self.front
+        while can_extend and self.back and self.back[0].state == SEGMENTED:
+            self._page_back_head()
+        self._check()
+
+    def _page_front_tail(self) -> None:
+        queued = self.front.pop()
+        if self.delta_count == 0:
+            self.delta_end = queued.sequence + 1
+        self.delta_start = queued.sequence
+        self._count_paged(queued)
+
+    def _page_back_head(self) -> None:
+        queued = self.back.popleft()
+        if self.delta_count == 0:
+            self.delta_start = queued.sequence
+        self.delta_end = queued.sequence + 1
+        self._count_paged(queued)
+
+    def _count_paged(self, queued: QueuedMessage) -> None:
+        self.delta_count += 1
+        self.delta_bytes += queued.size
+
+    def _load(self) -> None:
+        """Read the next piece of delta into `front`, unless that is under way."""
+        if self.is_loading:
+            return
+        self.is_loading = True
+        epoch = self.epoch
+        self.index.read(
+            self.delta_start,
+            self.delta_end,
+            READ_AHEAD_BYTES,
+            lambda entries: self._loaded(entries, epoch),
+        )
+
+    def _loaded(self, entries: list[QueuedMessage], epoch: int) -> None:
+        if epoch != self.epoch:
+            return
+        self.is_loading = False
+        if entries:
+            self.front.extend(entries)
+            self.delta_start = entries[-1].sequence + 1
+            self.delta_count -= len(entries)
+            self.delta_bytes -= sum(queued.size for queued in entries)
+        if not entries or self.delta_start >= self.delta_end:
+            # What is still counted could not be read; the index has reported the loss.
+            self.length -= self.delta_count
+            self.ready_bytes -= self.delta_bytes
+            self.delta_count = self.delta_bytes = 0
+        self._check()
+        self.on_loaded()
+
+    def _check(self) -> None:
+        in_memory = len(self.returned) + len(self.front) + len(self.back)
+        assert self.length == in_memory + self.delta_count, "messages are counted once"
+        assert self.delta_count >= 0, "no more is read than was paged out"
+        if self.front and self.delta_count:
+            assert self.front[-1].sequence < self.delta_start, "front is older than delta"
+        if self.back and self.delta_count:
+            assert self.delta_end <= self.back[0].sequence, "back is newer than delta"

@@ -1,0 +1,213 @@
+"""The variable queue against a plain list: whatever is paged out and read back, order and counts
+stay those of a queue that never left memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from warren.queues.boundary import PENDING, TAKEN
+from warren.storage.states import JOURNALED, SEGMENTED
+from warren.storage.variable_queue import VariableQueue
+from warren.wire.codec import Message, PropertyBlock, QueuedMessage
+
+TRANSIENT = PropertyBlock(b"\x00\x00")
+PERSISTENT = PropertyBlock(b"\x10\x00\x02")
+Read = tuple[int, int, int, Callable[[list[QueuedMessage]], None]]
+
+
+class IndexModel:
+    """Keeps what it is given; reads finish when the test says so."""
+
+    def __init__(self) -> None:
+        self.on_segmented: Callable[[], None] | None = None
+        self.live: dict[int, QueuedMessage] = {}
+        self.reads: list[Read] = []
+
+    def publish(self, queued: QueuedMessage) -> None:
+        queued.state = JOURNALED
+        self.live[queued.sequence] = queued
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        for queued in run:
+            if queued.state:
+                del self.live[queued.sequence]
+
+    def ack_range(self, start: int, end: int) -> None:
+        for sequence in [s for s in self.live if start <= s < end]:
+            del self.live[sequence]
+
+    def read(
+        self, start: int, end: int, bytes_max: int, done: Callable[[list[QueuedMessage]], None]
+    ) -> None:
+        self.reads.append((start, end, bytes_max, done))
+
+    def segment(self, boundary: int) -> None:
+        for sequence, queued in self.live.items():
+            if sequence < boundary:
+                queued.state = SEGMENTED
+        if self.on_segmented is not None:
+            self.on_segmented()
+
+    def finish_reads(self, limit: int) -> None:
+        reads, self.reads = self.reads, []
+        for start, end, _, done in reads:
+            found = [s for s in sorted(self.live) if start <= s < end][:limit]
+            done([self._copy(self.live[sequence]) for sequence in found])
+
+    def _copy(self, queued: QueuedMessage) -> QueuedMessage:
+        copy = QueuedMessage(queued.message, queued.sequence, queued.expires_at_ms)
+        copy.size = queued.size
+        copy.state = SEGMENTED
+        self.live[queued.sequence] = copy
+        return copy
+
+
+def message(number: int, properties: PropertyBlock = PERSISTENT) -> Message:
+    return Message(b"\x00\x01q", properties, b"%d" % number)
+
+
+def make(is_lazy: bool = False) -> tuple[VariableQueue, IndexModel]:
+    index = IndexModel()
+    return VariableQueue(index, 0 if is_lazy else -1, lambda: None), index
+
+
+def drain(queue: VariableQueue, index: IndexModel) -> list[int]:
+    taken = []
+    while queue.length:
+        queued = queue.fetch(False)
+        if queued is None:
+            index.finish_reads(3)
+        else:
+            taken.append(int(queued.message.body))
+    return taken
+
+
+def test_a_persistent_publish_with_a_publisher_waits_for_the_index() -> None:
+    queue, _ = make()
+    assert queue.publish(message(1), 0, object(), 7) == PENDING
+    assert queue.publish(message(2), 0, None, 0) == TAKEN
+    assert queue.publish(message(3, TRANSIENT), 0, object(), 8) == TAKEN
+
+
+def test_transient_messages_of_an_ordinary_queue_never_reach_the_index() -> None:
+    queue, index = make()
+    queue.publish(message(1, TRANSIENT), 0, None, 0)
+    assert index.live == {}
+
+
+def test_a_lazy_queue_keeps_nothing_that_segments_have() -> None:
+    queue, index = make(is_lazy=True)
+    for number in range(10):
+        queue.publish(message(number, TRANSIENT), 0, None, 0)
+    index.segment(10)
+    assert (len(queue.front), queue.delta_count, len(queue.back)) == (0, 10, 0)
+    assert drain(queue, index) == list(range(10))
+
+
+def test_messages_published_while_others_are_paged_out_come_after_them() -> None:
+    queue, index = make()
+    for number in range(6):
+        queue.publish(message(number), 0, None, 0)
+    queue.save_memory(keep=2)
+    index.segment(6)
+    queue.publish(message(6), 0, None, 0)
+    assert (len(queue.front), queue.delta_count, len(queue.back)) == (2, 4, 1)
+    assert drain(queue, index) == list(range(7))
+
+
+def test_what_was_lost_on_disk_is_not_waited_for() -> None:
+    queue, index = make(is_lazy=True)
+    for number in range(4):
+        queue.publish(message(number), 0, None, 0)
+    index.segment(4)
+    del index.live[2], index.live[3]
+    assert drain(queue, index) == [0, 1]
+    assert queue.length == 0
+
+
+def test_a_purge_forgets_what_is_being_read() -> None:
+    queue, index = make(is_lazy=True)
+    for number in range(4):
+        queue.publish(message(number), 0, None, 0)
+    index.segment(4)
+    assert queue.fetch(True) is None
+    assert queue.purge() == 4
+    index.finish_reads(10)
+    assert (queue.length, queue.ready_bytes, index.live) == (0, 0, {})
+
+
+class AgainstAList(RuleBasedStateMachine):
+    """`ready` is what the queue holds, in order; `unacked` what was fetched and not settled."""
+
+    @initialize(is_lazy=st.booleans())
+    def begin(self, is_lazy: bool) -> None:
+        self.queue, self.index = make(is_lazy)
+        self.ready: list[int] = []
+        self.unacked: list[QueuedMessage] = []
+        self.next = 0
+
+    @rule(persistent=st.booleans())
+    def publish(self, persistent: bool) -> None:
+        self.queue.publish(message(self.next, PERSISTENT if persistent else TRANSIENT), 0, None, 0)
+        self.ready.append(self.next)
+        self.next += 1
+
+    @rule(ack_required=st.booleans())
+    def fetch(self, ack_required: bool) -> None:
+        queued = self.queue.fetch(ack_required)
+        if queued is None:
+            assert not self.ready or self.queue.is_loading
+            return
+        assert int(queued.message.body) == self.ready.pop(0)
+        if ack_required:
+            self.unacked.append(queued)
+
+    @precondition(lambda self: self.unacked)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        queued = self.unacked.pop(data.draw(st.integers(0, len(self.unacked) - 1)))
+        if data.draw(st.booleans()):
+            self.queue.ack([queued])
+        else:
+            self.queue.requeue([queued])
+            self.ready = sorted([*self.ready, int(queued.message.body)])
+
+    @rule(limit=st.integers(1, 5))
+    def read(self, limit: int) -> None:
+        self.index.finish_reads(limit)
+
+    @rule(share=st.floats(0, 1))
+    def segment(self, share: float) -> None:
+        """What the index has of the older messages gets into segments."""
+        self.index.segment(int(self.next * share))
+
+    @rule(keep=st.integers(0, 4))
+    def save_memory(self, keep: int) -> None:
+        self.queue.save_memory(keep)
+
+    @rule()
+    def use_memory(self) -> None:
+        self.queue.use_memory()
+
+    @rule()
+    def purge(self) -> None:
+        assert self.queue.purge() == len(self.ready)
+        self.ready = []
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if hasattr(self, "ready"):
+            assert self.queue.length == len(self.ready)
+            assert self.queue.ready_bytes == sum(len(b"%d" % number) for number in self.ready)
+            assert self.queue.unacked_count == len(self.unacked)
+            in_memory = [*self.queue.front, *self.queue.back]
+            in_memory += [queued for _, queued in self.queue.returned]
+            assert self.queue.memory_bytes == sum(queued.size for queued in in_memory)
+
+
+TestAgainstAList = AgainstAList.TestCase
+TestAgainstAList.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
