@@ -316,3 +316,14 @@ async def test_the_fastest_committer_that_serves_the_disk_is_chosen() -> None:
     assert isinstance(other, ThreadCommitter)
     await plain.close()
     await other.close()
+
+
+async def test_without_a_compiled_thread_a_python_thread_serves(
+    monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    monkeypatch.setitem(sys.modules, "warren.storage._native_committer", None)
+    committer = make_committer(RealDisk(), asyncio.get_running_loop())
+    assert isinstance(committer, ThreadCommitter)
+    assert await commit(committer, Batch([(log.descriptor, [b"a"])], [log.descriptor])) is None
+    assert log.content() == b"a"
+    await committer.close()

@@ -1,7 +1,9 @@
 from collections.abc import Sequence
+from typing import final
 
 from warren.storage.disk import Buffer
 
+@final
 class CommitThread:
     @property
     def descriptor(self) -> int: ...

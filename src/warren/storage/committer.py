@@ -199,7 +199,7 @@ def has_native_committer() -> bool:
     if PURE:
         return False
     try:
-        from warren.storage import _native_committer  # noqa: F401
+        from warren.storage._native_committer import CommitThread  # noqa: F401
     except ImportError:
         return False
     return True
