@@ -1,0 +1,93 @@
+"""What a message store wants to find again: the part of a checkpoint that is its own.
+
+    magic "WSTO", version u32, next file number u32, number of files u32
+    per file: number u32, salt u32, number of deaths u32, size u64, references u64, weight u64,
+              dead weight u64, deaths u32 each
+    four arrays of the forwarding: count u64, u64 each
+    CRC-32C u32 of all before
+
+All numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from warren.storage.checksum import crc32c
+from warren.storage.forwarding import Forwarding
+from warren.storage.store_files import StoreFile
+
+MAGIC: Final = b"WSTO"
+VERSION: Final = 1
+_HEAD: Final = Struct("<4sIII")
+_FILE: Final = Struct("<IIIQQQQ")
+_COUNT: Final = Struct("<Q")
+
+
+class UnreadableState(ValueError):
+    """Not a state, or one of a later version: go on without (everything is scanned)."""
+
+
+@dataclass(slots=True)
+class StoreState:
+    next_number: int
+    files: dict[int, StoreFile]
+    forwarding: Forwarding
+
+
+def encode_state(next_number: int, files: Iterable[StoreFile], forwarding: Forwarding) -> bytes:
+    parts: list[bytes] = []
+    for file in files:
+        figures = (file.size, file.references, file.weight, file.dead_weight)
+        parts.append(_FILE.pack(file.number, file.salt, len(file.deaths), *figures))
+        parts.append(_to_bytes(file.deaths))
+    head = _HEAD.pack(MAGIC, VERSION, next_number, len(parts) // 2)
+    for values in forwarding.to_arrays():
+        parts.append(_COUNT.pack(len(values)))
+        parts.append(_to_bytes(values))
+    data = b"".join((head, *parts))
+    return data + crc32c(data).to_bytes(4, "little")
+
+
+def decode_state(data: bytes) -> StoreState:
+    if len(data) < _HEAD.size + 4 or crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+        raise UnreadableState("the message store's part of the checkpoint is damaged")
+    magic, version, next_number, count = _HEAD.unpack_from(data)
+    if magic != MAGIC or version != VERSION:
+        raise UnreadableState(f"the message store's part of the checkpoint has format {version}")
+    position = _HEAD.size
+    files = {}
+    for _ in range(count):
+        number, salt, deaths, *figures = _FILE.unpack_from(data, position)
+        position += _FILE.size
+        file = files[number] = StoreFile(number, salt=salt)
+        file.size, file.references, file.weight, file.dead_weight = figures
+        file.deaths = _from_bytes("I", data[position : position + 4 * deaths])
+        position += 4 * deaths
+    arrays = []
+    for _ in range(4):
+        (length,) = _COUNT.unpack_from(data, position)
+        position += _COUNT.size
+        arrays.append(_from_bytes("Q", data[position : position + 8 * length]))
+        position += 8 * length
+    return StoreState(next_number, files, Forwarding.from_arrays(arrays))
+
+
+def _to_bytes(values: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        values = array(values.typecode, values)
+        values.byteswap()
+    return values.tobytes()
+
+
+def _from_bytes(typecode: str, data: bytes) -> array[int]:
+    values = array(typecode)
+    values.frombytes(data)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values

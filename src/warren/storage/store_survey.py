@@ -1,0 +1,157 @@
+"""Looking at the files of a store when it is opened. Everything here blocks.
+
+With the state of a checkpoint only what is newer is walked: files it does not know, and what files
+have gained since. Without one, every file is. Bodies are not read, but for the newest few, where a
+power cut may have left records whose header reached the disk and whose body did not.
+
+A file that the checkpoint neither lists nor could not know had been deleted; a power cut may bring
+its name back, and it is deleted again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from warren.storage.forwarding import Forwarding, Place
+from warren.storage.record_format import FILE_HEADER_BYTES, RecordHeader, parse_file_header
+from warren.storage.store_files import StoreDirectory, StoreFile
+from warren.storage.store_scan import Gap, Walk
+from warren.storage.store_state import StoreState
+
+VERIFIED_BYTES: Final = 64 * 1_048_576
+"""How much of what is newest is read in full."""
+
+
+class Newcomers:
+    """The records that a walk has found in one file; twelve bytes of memory each."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self.file = file
+        self.start = file.size
+        self.offsets = array("I")
+        self.references = array("I")
+        self.body_bytes = array("I")
+        self.live = array("I")
+        self.homes: dict[int, Place] = {}  # by index, where it is not the record's own place
+
+    def add(self, offset: int, header: RecordHeader) -> None:
+        home = (header.home_file, header.home_offset)
+        if home != (self.file.number, offset):
+            self.homes[len(self.offsets)] = home
+        self.offsets.append(offset)
+        self.references.append(header.references)
+        self.body_bytes.append(header.body_bytes)
+        self.live.append(0)
+
+    def find(self, offset: int) -> int:
+        """The index of the record there, or -1."""
+        index = bisect_left(self.offsets, offset)
+        return index if index < len(self.offsets) and self.offsets[index] == offset else -1
+
+
+@dataclass(slots=True)
+class Survey:
+    files: dict[int, StoreFile] = field(default_factory=dict)
+    newcomers: dict[int, Newcomers] = field(default_factory=dict)
+    missing: dict[int, StoreFile] = field(default_factory=dict)
+    forwarding: Forwarding = field(default_factory=Forwarding)
+    next_number: int = 0
+    corrupt: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def wipe(directory: StoreDirectory) -> int:
+    """For a store that nobody expects to outlive the process: the first number to use."""
+    directory.make()
+    for number in directory.numbers():
+        directory.disk.unlink(directory.file(number))
+    return 0
+
+
+def survey(directory: StoreDirectory, state: StoreState | None) -> Survey:
+    directory.make()
+    found = Survey()
+    numbers = directory.numbers()
+    _check_formats(directory, numbers, state)
+    if state is not None:
+        found.forwarding = state.forwarding
+        found.next_number = state.next_number
+        found.missing = {n: f for n, f in state.files.items() if n not in set(numbers)}
+    budget = VERIFIED_BYTES
+    for number in reversed(numbers):
+        known = state.files.get(number) if state is not None else None
+        if known is None and number < found.next_number:
+            directory.disk.unlink(directory.file(number))
+            continue
+        file = found.files[number] = known or StoreFile(number)
+        file.is_sealed = True
+        budget -= _look(directory, file, found, budget > 0)
+    found.next_number = max(found.next_number, *(n + 1 for n in numbers), 0)
+    return found
+
+
+def _check_formats(
+    directory: StoreDirectory, numbers: Iterable[int], state: StoreState | None
+) -> None:
+    """Raise NewerStoreFormat before anything is changed."""
+    for number in numbers:
+        if state is None or number not in state.files:
+            _salt(directory, number)
+
+
+def _salt(directory: StoreDirectory, number: int) -> int | None:
+    descriptor = directory.disk.open(directory.file(number))
+    try:
+        return parse_file_header(directory.disk.read(descriptor, 0, FILE_HEADER_BYTES), number)
+    finally:
+        directory.disk.close(descriptor)
+
+
+def _look(directory: StoreDirectory, file: StoreFile, found: Survey, verifies: bool) -> int:
+    """Walk what the checkpoint did not know of a file: how many bytes."""
+    number = file.number
+    size = directory.disk.size(directory.file(number))
+    if size < file.size:
+        if file.references:
+            found.problems.append(f"{number}.rdq has {size} bytes, of {file.size} written")
+        file.size = max(size, FILE_HEADER_BYTES)
+    if size <= file.size:
+        return 0
+    if file.size == FILE_HEADER_BYTES:
+        salt = _salt(directory, number)
+        if salt is None:
+            found.problems.append(f"{number}.rdq does not begin as a file of a message store")
+        file.salt = salt or 0
+    newcomers = found.newcomers[number] = Newcomers(file)
+    descriptor = directory.disk.open(directory.file(number))
+    try:
+        _walk(Walk(directory.disk, descriptor, file.salt, size, verifies), newcomers, found)
+        directory.disk.sync(descriptor)  # what was read may so far be in the page cache only
+    finally:
+        directory.disk.close(descriptor)
+    if file.size < size:
+        directory.cut(number, file.size)
+    return size - newcomers.start
+
+
+def _walk(walk: Walk, newcomers: Newcomers, found: Survey) -> None:
+    """Leaves the file's size at the end of the last record; a gap before it is damage."""
+    file = newcomers.file
+    gaps: list[Gap] = []
+    for item in walk.records(file.size):
+        if isinstance(item, Gap):
+            gaps.append(item)
+            continue
+        offset, header = item
+        newcomers.add(offset, header)
+        file.size = offset + header.record_bytes
+    for gap in gaps:
+        if gap.end <= file.size:
+            found.corrupt += 1
+            found.problems.append(
+                f"{file.number}.rdq, offset {gap.start}: {gap.end - gap.start} damaged bytes"
+            )
