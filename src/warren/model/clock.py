@@ -12,7 +12,11 @@ class TimerHandle(Protocol):
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds that never go backwards; only differences mean anything."""
+        """Milliseconds that never go backwards while the node lives.
+
+        They begin near the wall clock's, so that a message's expiry, which is stored, still means
+        the same moment after a restart; a clock that is set meanwhile changes nothing.
+        """
         ...
 
     def wall_seconds(self) -> int:

@@ -12,13 +12,14 @@ from warren.model.clock import TimerHandle
 class LoopClock:
     """The loop reads its clock once per turn, so `now_ms` is as cheap as an attribute."""
 
-    __slots__ = ("_loop",)
+    __slots__ = ("_loop", "_offset_ms")
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.get_running_loop()
+        self._offset_ms = time.time() * 1000 - self._loop.time() * 1000
 
     def now_ms(self) -> int:
-        return int(self._loop.time() * 1000)
+        return int(self._loop.time() * 1000 + self._offset_ms)
 
     def wall_seconds(self) -> int:
         return int(time.time())
