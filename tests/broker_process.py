@@ -53,23 +53,36 @@ class BrokerProcess:
         self._data_dir = directory / "data"
         self._config_path = directory / "broker.conf" if config else None
         self._process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}
+        self.options: list[str] = []
         if self._config_path:
             self._config_path.write_text(config)
 
+    @property
+    def data_dir(self) -> Path:
+        return self._data_dir
+
     def start(self) -> None:
+        self.launch()
+        self._await_ready()
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        """Start it and do not wait; for tests of starts that do not come to their end."""
         command = [
             broker_command(), "server", "--bind", self._bind,
             "--port", str(self.address.port),
             "--http-port", str(self.http_port),
             "--data-dir", str(self._data_dir),
+            *self.options,
         ]  # fmt: skip
         if self._config_path:
             command += ["--config", str(self._config_path)]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
-        self._await_ready()
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env={**os.environ, **self.environment},
+            )  # fmt: skip
+        return self._process
 
     def _await_ready(self) -> None:
         assert self._process is not None
@@ -108,6 +121,10 @@ class BrokerProcess:
     def restart(self) -> None:
         self.stop()
         self.start()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
 
     @property
     def pid(self) -> int:

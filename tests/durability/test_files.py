@@ -1,0 +1,217 @@
+"""What lies in the data directory: which file a message goes to, and that space comes back.
+
+Files are as the specification of storage describes them; what a file holds is found by looking
+for the bytes of the messages, so that nothing here knows their format.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from acceptance.actions import eventually
+from acceptance.raw_client import RawClient, encode_properties
+from broker_process import BrokerProcess
+from durability.data_files import DataFiles, occurrences, queue_directory, size_bytes
+from durability.mail import (
+    PERSISTENT_BLOCK,
+    acknowledge,
+    bodies,
+    client_of,
+    declare,
+    declare_in,
+    look,
+    look_once,
+    numbered,
+    publish_frames,
+    ready,
+    requeue_all,
+    send,
+)
+from durability.under_test import IS_REFERENCE, crash
+
+MIB = 2**20
+EMBED_BELOW = 4096
+STORE_FILE_BYTES = 16 * MIB
+RECLAIMED_WITHIN_S = 30
+# A reference broker takes its time to publish a million.
+PATIENCE_S = 300 if IS_REFERENCE else 60
+
+
+@pytest.fixture
+def files(mortal: BrokerProcess) -> DataFiles:
+    return DataFiles(mortal.data_dir)
+
+
+def marked(size: int) -> tuple[bytes, bytes]:
+    """A body of this size, and a piece of it that is nowhere else."""
+    mark = uuid.uuid4().hex.encode()
+    return (mark + b"." * size)[:size], mark
+
+
+@pytest.mark.parametrize("headers", [{}, {"x": "y" * 1000}])
+@pytest.mark.parametrize("is_embedded", [True, False])
+def test_small_messages_go_to_the_index_and_large_ones_to_the_store(
+    mortal: BrokerProcess, files: DataFiles, headers: dict[str, str], is_embedded: bool
+) -> None:
+    """S1: body and properties together decide: below 4096 bytes a message is embedded."""
+    declare_in(mortal, "edge")
+    properties: dict[str, Any] = {"headers": headers} if headers else {}
+    block = encode_properties(delivery_mode=2, **properties)
+    body, mark = marked(EMBED_BELOW - len(block) - is_embedded)
+    before = size_bytes(files.bodies)
+    send(mortal, [body], "edge", **properties)
+    assert occurrences(files.bodies, mark) == (not is_embedded)
+    assert (occurrences(files.index, mark) > 0) == is_embedded
+    assert (size_bytes(files.bodies) == before) == is_embedded
+
+
+def test_large_headers_go_to_the_store(mortal: BrokerProcess, files: DataFiles) -> None:
+    """S1: with a body that would be embedded alone."""
+    declare_in(mortal, "edge")
+    mark = uuid.uuid4().hex
+    send(mortal, [b"small"], "edge", headers={"x": mark + "y" * EMBED_BELOW})
+    assert occurrences(files.bodies, mark.encode()) == 1
+    assert occurrences(files.index, mark.encode()) == 0
+
+
+def test_a_large_message_in_five_queues_is_one_body(
+    mortal: BrokerProcess, files: DataFiles
+) -> None:
+    """S2: a mebibyte in five durable queues lies once on the disk, and each queue has it."""
+    body, mark = marked(MIB)
+    with client_of(mortal) as client:
+        for number in range(5):
+            declare(client, f"fan-{number}")
+            client.call(1, "queue.bind", queue=f"fan-{number}", exchange="amq.fanout")
+    send(mortal, [body], exchange="amq.fanout")
+    assert occurrences(files.bodies, mark) == 1
+    assert occurrences(files.index, mark) == 0
+    assert files.total_bytes() < 1.5 * MIB
+    for number in range(5):
+        assert bodies(look_once(mortal, f"fan-{number}")) == [body]
+
+
+def test_transient_messages_leave_no_trace(mortal: BrokerProcess, files: DataFiles) -> None:
+    """Of small and large ones in a durable queue nothing is written while there is memory."""
+    declare_in(mortal, "transient")
+    small, small_mark = marked(100)
+    large, large_mark = marked(10_000)
+    send(mortal, [small, large], "transient", delivery_mode=1)
+    for mark in (small_mark, large_mark):
+        assert occurrences(files.index + files.bodies, mark) == 0
+
+
+def test_store_files_end_at_16_mebibytes_and_go_when_they_are_empty(
+    mortal: BrokerProcess, files: DataFiles
+) -> None:
+    """S25: a file exceeds the limit by less than a message; all acknowledged, one is left."""
+    declare_in(mortal, "rolling")
+    send(mortal, numbered(50, size=MIB), "rolling")
+    assert len(files.bodies) in {3, 4}
+    full = files.bodies[:-1]
+    assert all(
+        STORE_FILE_BYTES - MIB < size_bytes([p]) < STORE_FILE_BYTES + 1.1 * MIB for p in full
+    )
+    with client_of(mortal) as client:
+        acknowledge(client, look(client, "rolling")[-1], multiple=True)
+        assert ready(client, "rolling") == 0
+    eventually(lambda: len(files.bodies) <= 1, RECLAIMED_WITHIN_S)
+
+
+def test_garbage_is_collected(mortal: BrokerProcess, files: DataFiles) -> None:
+    """S26: two thirds acknowledged all over: the files shrink, and the rest is as it was."""
+    declare_in(mortal, "holes")
+    sent = numbered(96, size=MIB)
+    send(mortal, sent, "holes")
+    before = size_bytes(files.bodies)
+    with client_of(mortal) as client:
+        for number, mail in enumerate(look(client, "holes")):
+            if number % 3:
+                acknowledge(client, mail)
+        requeue_all(client, "holes", 32)
+    eventually(lambda: size_of_existing(files) < 0.6 * before, RECLAIMED_WITHIN_S)
+    assert bodies(look_once(mortal, "holes")) == sent[::3]
+    crash(mortal)
+    assert bodies(look_once(mortal, "holes")) == sent[::3]
+
+
+def size_of_existing(files: DataFiles) -> int:
+    """While files come and go."""
+    try:
+        return size_bytes(files.bodies)
+    except FileNotFoundError:
+        return size_of_existing(files)
+
+
+def flood(client: RawClient, queue: str, count: int, watch: Callable[[], None]) -> None:
+    """Many small persistent messages without confirms; processed when this returns."""
+    block = publish_frames(b"x" * 100, PERSISTENT_BLOCK, routing_key=queue) * 1000
+    client.socket.settimeout(PATIENCE_S)
+    for number in range(count // 1000):
+        client.send_bytes(block)
+        if number % 20 == 0:
+            watch()
+    client.send(1, "queue.declare", queue=queue, passive=True)
+    client.expect(1, "queue.declare-ok", within_s=PATIENCE_S)
+
+
+@pytest.mark.timeout(PATIENCE_S + 30)
+def test_a_short_queue_stays_small_on_disk(mortal: BrokerProcess, files: DataFiles) -> None:
+    """S31, rabbitmq-server#1458: a million through a queue of ten never take much space."""
+    sizes: list[int] = []
+    with client_of(mortal) as client:
+        declare(client, "short", **{"x-max-length": 10})
+        flood(client, "short", 1_000_000, lambda: sizes.append(files.total_bytes()))
+        assert ready(client, "short") == 10
+    limit = 512 * MIB if IS_REFERENCE else 64 * MIB
+    assert max(sizes) < limit, [size // MIB for size in sizes]
+    crash(mortal)
+    with client_of(mortal) as client:
+        assert ready(client, "short") <= 10
+
+
+@pytest.mark.timeout(PATIENCE_S + 30)
+def test_a_full_queue_is_deleted_quickly(mortal: BrokerProcess, files: DataFiles) -> None:
+    """S28: with a hundred thousand messages on their way to the disk; the space comes back."""
+    before = files.total_bytes()
+    with client_of(mortal) as client:
+        declare(client, "doomed")
+        flood(client, "doomed", 100_000, lambda: None)
+        began = time.monotonic()
+        client.send(1, "queue.delete", queue="doomed")
+        assert client.expect(1, "queue.delete-ok", within_s=30).message_count == 100_000
+        assert time.monotonic() - began < 2
+    eventually(lambda: files.total_bytes() < before + 2 * STORE_FILE_BYTES, RECLAIMED_WITHIN_S)
+    eventually(lambda: files.segments_of("doomed") == [], RECLAIMED_WITHIN_S)
+
+
+def test_the_directory_is_laid_out_as_before(mortal: BrokerProcess, files: DataFiles) -> None:
+    """A vhost's and a queue's directory have RabbitMQ's names, and a deleted queue's goes."""
+    declare_in(mortal, "named")
+    send(mortal, numbered(10), "named")
+    mortal.restart()
+    assert (files.directory / ".vhost").read_text().strip() == "/"
+    directory = queue_directory(mortal.data_dir, "named")
+    assert "named" in (directory / ".queue_name").read_text()
+    with client_of(mortal) as client:
+        client.call(1, "queue.delete", queue="named")
+    eventually(lambda: not directory.exists(), RECLAIMED_WITHIN_S)
+
+
+def test_after_a_restart_a_queue_begins_a_new_segment(
+    mortal: BrokerProcess, files: DataFiles
+) -> None:
+    """S29: no position is used twice, so what follows goes to a file of its own."""
+    declare_in(mortal, "segments")
+    seen = []
+    for number in range(3):
+        send(mortal, numbered(3, start=number * 3), "segments")
+        mortal.restart()
+        seen.append([path.name for path in files.segments_of("segments")])
+    assert seen == [["0.idx"], ["0.idx", "1.idx"], ["0.idx", "1.idx", "2.idx"]]
+    assert bodies(look_once(mortal, "segments")) == numbered(9)

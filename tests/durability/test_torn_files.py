@@ -1,0 +1,213 @@
+"""Files that a crash or a bad disk left damaged: as little as possible is lost, and it is said.
+
+All of it is done to the files while the broker is down.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_process import BrokerProcess
+from durability.data_files import DataFiles, end_of_data
+from durability.mail import bodies, declare_in, look_once, look_until_quiet, numbered, send
+from durability.under_test import kill
+
+COUNT = 20
+LARGE = 10_000
+
+
+def cut(path: Path, count: int) -> None:
+    """The last bytes of what was written are missing."""
+    os.truncate(path, end_of_data(path) - count)
+
+
+def overwrite(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def flip(path: Path, offset: int) -> None:
+    byte = path.read_bytes()[offset]
+    overwrite(path, offset, bytes([byte ^ 0x10]))
+
+
+def one_by_one(broker: BrokerProcess, sent: list[bytes], queue: str) -> None:
+    """Each confirmed before the next, so that each is a write of its own."""
+    for body in sent:
+        send(broker, [body], queue)
+
+
+@pytest.fixture
+def sent(mortal: BrokerProcess) -> list[bytes]:
+    """Twenty small messages in the queue `torn` of a broker that was killed."""
+    declare_in(mortal, "torn")
+    sent = numbered(COUNT)
+    one_by_one(mortal, sent, "torn")
+    kill(mortal)
+    return sent
+
+
+@pytest.mark.parametrize("count", [1, 10, 60])
+def test_a_torn_record_takes_only_itself(
+    mortal: BrokerProcess, sent: list[bytes], count: int
+) -> None:
+    """S10: the last record of the journal is incomplete: all before it survive."""
+    cut(DataFiles(mortal.data_dir).live_journal(), count)
+    mortal.start()
+    assert bodies(look_once(mortal, "torn")) == sent[:-1]
+
+
+def zeros(path: Path) -> None:
+    overwrite(path, end_of_data(path), bytes(500))
+
+
+def noise(path: Path) -> None:
+    overwrite(path, end_of_data(path), bytes(range(255, 5, -1)) * 3)
+
+
+def half_of_the_last_again(path: Path) -> None:
+    end = end_of_data(path)
+    overwrite(path, end, path.read_bytes()[end - 70 : end - 20])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        zeros,
+        pytest.param(noise, marks=pytest.mark.warren_only),
+        pytest.param(half_of_the_last_again, marks=pytest.mark.warren_only),
+    ],
+)
+def test_what_follows_the_last_record_is_cut_off(
+    mortal: BrokerProcess, sent: list[bytes], damage: Callable[[Path], None]
+) -> None:
+    """S10: a write that got nowhere takes nothing along, and the next ones go where it was."""
+    damage(DataFiles(mortal.data_dir).live_journal())
+    mortal.start()
+    assert bodies(look_once(mortal, "torn")) == sent
+    later = numbered(5, start=COUNT)
+    one_by_one(mortal, later, "torn")
+    mortal.kill()
+    mortal.start()
+    assert bodies(look_once(mortal, "torn")) == sent + later
+
+
+@pytest.mark.warren_only
+def test_a_garbled_last_record_is_not_delivered(mortal: BrokerProcess, sent: list[bytes]) -> None:
+    """S10: its length is right and its bytes are wrong: a checksum tells."""
+    journal = DataFiles(mortal.data_dir).live_journal()
+    flip(journal, end_of_data(journal) - 30)
+    mortal.start()
+    assert bodies(look_once(mortal, "torn")) == sent[:-1]
+
+
+@pytest.mark.warren_only
+def test_a_flipped_bit_in_the_journal_is_reported(mortal: BrokerProcess, sent: list[bytes]) -> None:
+    """What was before it survives, nothing false is delivered, and the log names the file."""
+    journal = DataFiles(mortal.data_dir).live_journal()
+    flip(journal, journal.read_bytes().index(sent[10]) + 50)
+    before = len(mortal.log())
+    mortal.start()
+    found = bodies(look_once(mortal, "torn"))
+    assert found[:10] == sent[:10]
+    assert found == [body for body in sent if body in found]
+    assert sent[10] not in found
+    assert_reported(mortal.log()[before:], journal.name)
+
+
+def assert_reported(log: str, name: str) -> None:
+    complaints = [line for line in log.splitlines() if "[warning]" in line or "[error]" in line]
+    assert any(name in line for line in complaints), complaints
+
+
+@pytest.mark.warren_only
+def test_a_journal_that_was_only_begun(mortal: BrokerProcess, sent: list[bytes]) -> None:
+    """Killed between making a file and writing to it: an empty one is no reason to stop."""
+    journal = DataFiles(mortal.data_dir).live_journal()
+    journal.with_name(f"{int(journal.stem) + 1}.jif").touch()
+    mortal.start()
+    assert bodies(look_once(mortal, "torn")) == sent
+
+
+def test_a_torn_body_takes_only_its_message(mortal: BrokerProcess) -> None:
+    """The last body in the store is incomplete: its message is gone, all others survive."""
+    declare_in(mortal, "large")
+    sent = numbered(COUNT, size=LARGE)
+    one_by_one(mortal, sent, "large")
+    kill(mortal)
+    cut(DataFiles(mortal.data_dir).bodies[-1], 100)
+    mortal.start()
+    assert bodies(look_once(mortal, "large")) == sent[:-1]
+    later = numbered(5, size=LARGE, start=COUNT)
+    one_by_one(mortal, later, "large")
+    mortal.kill()
+    mortal.start()
+    assert bodies(look_once(mortal, "large")) == sent[:-1] + later
+
+
+@pytest.mark.warren_only
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_flipped_bit_in_a_body_is_reported(mortal: BrokerProcess, is_clean: bool) -> None:
+    """Never delivered as if it were right; its neighbours are; the log names the file."""
+    declare_in(mortal, "large")
+    sent = numbered(COUNT, size=LARGE)
+    one_by_one(mortal, sent, "large")
+    if is_clean:
+        mortal.stop()
+    else:
+        mortal.kill()
+    file = DataFiles(mortal.data_dir).bodies[0]
+    flip(file, file.read_bytes().index(sent[7]) + LARGE // 2)
+    mortal.start()
+    found = bodies(look_until_quiet(mortal, "large"))
+    assert found == sent[:7] + sent[8:]
+    assert_reported(mortal.log(), file.name)
+
+
+@pytest.mark.warren_only
+def test_a_flipped_bit_in_a_segment_is_reported(mortal: BrokerProcess) -> None:
+    """One entry of a queue's own files is bad: the others are delivered."""
+    declare_in(mortal, "indexed")
+    sent = numbered(3000, size=1000)
+    send(mortal, sent, "indexed")
+    mortal.stop()
+    holder = next(p for p in DataFiles(mortal.data_dir).segments if sent[1234] in p.read_bytes())
+    flip(holder, holder.read_bytes().index(sent[1234]) + 500)
+    mortal.start()
+    found = bodies(look_until_quiet(mortal, "indexed"))
+    assert found == sent[:1234] + sent[1235:]
+    assert_reported(mortal.log(), holder.name)
+
+
+@pytest.mark.warren_only
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("damage", ["missing", "empty", "garbled"])
+def test_without_its_checkpoint_a_broker_finds_everything(
+    mortal: BrokerProcess, damage: str, is_clean: bool
+) -> None:
+    """It is there for speed: what it says can be found in the other files."""
+    declare_in(mortal, "indexed")
+    sent = numbered(3000, size=1000) + numbered(10, size=LARGE, start=3000)
+    send(mortal, sent, "indexed")
+    mortal.restart()  # so that there is a checkpoint
+    later = numbered(50, start=3010)
+    send(mortal, later, "indexed")
+    if is_clean:
+        mortal.stop()
+    else:
+        mortal.kill()
+    checkpoint = DataFiles(mortal.data_dir).directory / "checkpoint"
+    assert checkpoint.stat().st_size > 0
+    if damage == "missing":
+        checkpoint.unlink()
+    elif damage == "empty":
+        os.truncate(checkpoint, 0)
+    else:
+        flip(checkpoint, checkpoint.stat().st_size // 2)
+    mortal.start()
+    assert bodies(look_once(mortal, "indexed")) == sent + later

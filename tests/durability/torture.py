@@ -1,0 +1,226 @@
+"""Kills a broker under load again and again, and looks at what it has left each time.
+
+    python -m durability.torture --kills 300 --seed 1 [--minutes 30] [--power] [--keep DIRECTORY]
+
+A round: clients publish, consume, purge and delete; after a random moment the broker is killed, or
+sometimes stopped; sometimes its next start is killed too; then it is started, within a few seconds,
+and every queue is compared with the ledger (ledger.py says what is promised). With `--power` every
+second kill is a power cut. The seed gives the load and the moments; threads do what they like, so
+a seed repeats a run nearly and not exactly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from acceptance.raw_client import RawClient
+from acceptance.raw_methods import decode_method
+from broker_process import BrokerProcess
+from durability.data_files import DataFiles
+from durability.disk_faults import MESSAGE_FILES, DiskFaults
+from durability.ledger import Delivery, Ledger
+from durability.load import AGEING, QUEUES, declare_all, make_clients, method_of, receive_delivery
+from durability.power_cut import Tape, cut_power
+from durability.under_test import IS_REFERENCE, TOPOLOGY_SAFE_AFTER_S
+
+READY_WITHIN_S: Final = 60.0 if IS_REFERENCE else 5.0
+LOAD_S_MAX: Final = 1.2
+OWED_MAX: Final = 1500
+# RabbitMQ forgets after a clean stop which messages were delivered since.
+CLEAN_CHANCE: Final = 0.0 if IS_REFERENCE else 0.15
+KILLED_START_CHANCE: Final = 0.3
+MIB: Final = 2**20
+
+
+class TortureFailed(AssertionError):
+    """The broker broke a promise; the text says which, and where to look."""
+
+
+@dataclass
+class Round:
+    number: int
+    end: str = ""
+    load_s: float = 0.0
+    killed_starts: int = 0
+    ready_s: float = 0.0
+
+    def __str__(self) -> str:
+        starts = f", {self.killed_starts} starts killed" if self.killed_starts else ""
+        return (
+            f"round {self.number}: {self.end} after {self.load_s:.2f} s of load{starts}, "
+            f"ready in {self.ready_s:.2f} s"
+        )
+
+
+class Torture:
+    def __init__(self, directory: Path, seed: int, has_power_cuts: bool = False) -> None:
+        self.directory = directory
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.ledger = Ledger()
+        self.kills = 0
+        self.broker = BrokerProcess(directory)
+        self._files = DataFiles(self.broker.data_dir)
+        self._faults = DiskFaults(directory / "faults", self.broker.data_dir)
+        self._tape = Tape(MESSAGE_FILES, are_names_strict=not IS_REFERENCE)
+        self._has_power_cuts = has_power_cuts
+        if has_power_cuts:
+            self.broker.environment = self._faults.recording
+
+    def run(self, kills: int, seconds: float) -> None:
+        """Until that many kills or that much time."""
+        print(f"seed {self.seed}, data in {self.directory}", flush=True)
+        deadline = time.monotonic() + seconds
+        self.broker.start()
+        try:
+            with RawClient(self.broker.address).open() as client:
+                declare_all(client)
+            time.sleep(TOPOLOGY_SAFE_AFTER_S)
+            number = 0
+            while self.kills < kills and time.monotonic() < deadline:
+                number += 1
+                print(f"{self._round(number)}, {self._state()}", flush=True)
+        finally:
+            self.broker.kill()
+
+    def _state(self) -> str:
+        return f"{self.ledger.owed} messages, {self._files.total_bytes() // MIB} MiB"
+
+    def _fail(self, happened: Round, problems: list[str]) -> None:
+        if problems:
+            details = "\n".join(problems)
+            raise TortureFailed(
+                f"{happened}\nseed {self.seed}, data in {self.directory}\n{details}\n"
+                f"--- the end of its log\n{self.broker.log()[-3000:]}"
+            )
+
+    def _round(self, number: int) -> Round:
+        happened = Round(number)
+        self._load_and_end(happened)
+        is_safe = happened.end != "kill" or not self._has_power_cuts
+        if self.chance.random() < KILLED_START_CHANCE:
+            self._kill_a_start(happened)
+        began = time.monotonic()
+        self.broker.start()
+        happened.ready_s = time.monotonic() - began
+        if happened.ready_s > READY_WITHIN_S:
+            self.ledger.problems.append(f"it took more than {READY_WITHIN_S} s to get ready")
+        with RawClient(self.broker.address).open() as client:
+            declare_all(client)
+            for queue in QUEUES:
+                found = self._look(client, queue)
+                self.ledger.inspect(queue, list(found.values()), is_safe)
+                self._fail(happened, self.ledger.problems)
+                self._thin(client, queue, found)
+        return happened
+
+    def _load_and_end(self, happened: Round) -> None:
+        clients = make_clients(self.broker.address, self.ledger, self.chance, happened.number)
+        for client in clients:
+            client.start()
+        happened.load_s = self.chance.uniform(0.02, LOAD_S_MAX)
+        time.sleep(happened.load_s)
+        if self.broker.has_ended:
+            self._fail(happened, ["the broker ended by itself"])
+        if self.chance.random() < CLEAN_CHANCE:
+            happened.end = "clean stop"
+            self.broker.stop()
+        else:
+            happened.end = self._kill()
+        for client in clients:
+            client.join()
+        failures = [f"{c.name}: {c.failure!r}" for c in clients if c.failure]
+        self._fail(happened, failures + self.ledger.problems)
+
+    def _kill(self) -> str:
+        self.broker.kill()
+        self.kills += 1
+        self.ledger.crashed()
+        if not self._has_power_cuts:
+            return "kill"
+        self._tape.play(self._faults.tape)
+        if self.chance.random() < 0.5:
+            return "kill"
+        done = cut_power(self._tape, self.chance)
+        shutil.rmtree(self._faults.trash)
+        self._faults.trash.mkdir()
+        with (self.directory / "power-cuts").open("a") as notes:
+            notes.write("\n".join([*done, "--", ""]))
+        return f"power cut ({len(done)} files)"
+
+    def _kill_a_start(self, happened: Round) -> None:
+        process = self.broker.launch()
+        time.sleep(self.chance.uniform(0, 8.0 if IS_REFERENCE else 0.8))
+        if process.poll() is not None:
+            self._fail(happened, ["the broker ended during its start"])
+        self.broker.kill()
+        self.kills += 1
+        happened.killed_starts += 1
+
+    def _look(self, client: RawClient, queue: str) -> dict[int, Delivery]:
+        """All of it, taken by the channel, by delivery tag."""
+        count = client.call(1, "queue.declare", queue=queue, passive=True).message_count
+        client.send(1, "basic.consume", queue=queue, consumer_tag=queue)
+        assert method_of(client.receive(30)) == "basic.consume-ok"
+        found: dict[int, Delivery] = {}
+        while len(found) < count:
+            try:
+                frame = client.receive(0.5 if queue == AGEING else 20)
+            except TimeoutError:
+                if queue != AGEING:  # where messages expire while we look
+                    self.ledger.problems.append(f"{queue}: {len(found)} of {count} came")
+                break
+            assert method_of(frame) == "basic.deliver", frame
+            tag = decode_method(frame.payload).delivery_tag
+            found[tag] = receive_delivery(client, frame, 30)
+        client.send(1, "basic.cancel", consumer_tag=queue)
+        while method_of(client.receive(30)) != "basic.cancel-ok":
+            pass
+        return found
+
+    def _thin(self, client: RawClient, queue: str, found: dict[int, Delivery]) -> None:
+        """Acknowledge some, so that queues do not grow for ever; the rest is ready again."""
+        share = self.chance.choice([0.0, 0.3, 1.0])
+        if len(found) > OWED_MAX / len(QUEUES):
+            share = self.chance.choice([0.7, 1.0])
+        for tag, delivery in found.items():
+            if self.chance.random() < share:
+                self.ledger.acknowledge(queue, [delivery.id])
+                client.send(1, "basic.ack", delivery_tag=tag)
+        client.send(1, "basic.recover", requeue=True)
+        while method_of(client.receive(30)) != "basic.recover-ok":
+            pass
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="torture", description="Kill a broker under load.")
+    parser.add_argument("--kills", type=int, default=20, help="stop after so many kills")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--minutes", type=float, default=60.0, help="or after so much time")
+    parser.add_argument("--power", action="store_true", help="make every second one a power cut")
+    parser.add_argument("--keep", type=Path, help="where to work, and to leave everything")
+    options = parser.parse_args()
+    directory = options.keep or Path(tempfile.mkdtemp(prefix="torture-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    torture = Torture(directory, options.seed, options.power)
+    try:
+        torture.run(options.kills, options.minutes * 60)
+    except AssertionError as failure:
+        print(f"FAILED: {failure}", file=sys.stderr)
+        return 1
+    print(f"{torture.kills} kills, {torture.ledger.confirmed} messages confirmed, none lost")
+    if not options.keep:
+        shutil.rmtree(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
