@@ -25,6 +25,8 @@ PAUSE_S: Final = 0.005
 TYPICAL_MS_MAX: Final = 25.0
 SLOW_MS_MAX: Final = 400.0
 WORST_MS_MAX: Final = 2000.0
+# Fewer round trips than this, in a test that is over at once, say nothing about what is typical.
+SAMPLES_MIN: Final = 20
 
 
 class Bystander:
@@ -60,9 +62,10 @@ def undisturbed(bystander: Bystander) -> Iterator[None]:
     latencies = bystander.report()
     typical, slow = (latencies[int(len(latencies) * share)] for share in (0.5, 0.99))
     summary = f"{len(latencies)} round trips: {typical=:.1f} {slow=:.1f} worst={latencies[-1]:.1f}"
-    assert typical < TYPICAL_MS_MAX, summary
-    assert slow < SLOW_MS_MAX, summary
     assert latencies[-1] < WORST_MS_MAX, summary
+    if len(latencies) >= SAMPLES_MIN:
+        assert typical < TYPICAL_MS_MAX, summary
+        assert slow < SLOW_MS_MAX, summary
 
 
 def measure(address: Address) -> None:
