@@ -80,11 +80,12 @@ cdef class RecordBuffer:
         put_head(p, KIND_DELETE, 0, queue_id, 0)
         self._finish(p, HEAD_BYTES)
 
-    cpdef object file_started(self, uint64_t number, uint64_t previous_end):
-        cdef uint8_t* p = self._reserve(NUMBER_BYTES)
+    cpdef object file_started(self, uint64_t number, uint64_t previous, uint64_t previous_end):
+        cdef uint8_t* p = self._reserve(ACK_BYTES)
         put_head(p, KIND_FILE_START, 0, 0, number)
-        put64(p + HEAD_BYTES, previous_end)
-        self._finish(p, NUMBER_BYTES)
+        put64(p + HEAD_BYTES, previous)
+        put64(p + HEAD_BYTES + 8, previous_end)
+        self._finish(p, ACK_BYTES)
 
     cdef int _publish(self, uint32_t queue_id, QueuedMessage queued) except -1:
         if queued.store_file != NO_STORE_FILE:
@@ -113,7 +114,7 @@ cdef class RecordBuffer:
     cdef int _publish_stored(self, uint32_t queue_id, QueuedMessage queued) except -1:
         cdef uint8_t* p = self._reserve(PUBLISH_BYTES + LOCATION_BYTES)
         cdef uint8_t flags = FLAG_STORED
-        if queued.store_file < NO_STORE_FILE:
+        if queued.store_file >= TRANSIENT_FILE_MIN:
             flags |= FLAG_TRANSIENT
         put_head(p, KIND_PUBLISH, flags, queue_id, queued.sequence)
         put64(p + 24, queued.expires_at_ms + self._wall_offset_ms if queued.expires_at_ms else 0)

@@ -29,7 +29,7 @@ cdef class RecordBuffer:
     cpdef object ack_range(self, uint32_t queue_id, uint64_t first, uint64_t end)
     cpdef object queue_named(self, uint32_t queue_id, bytes name)
     cpdef object queue_deleted(self, uint32_t queue_id)
-    cpdef object file_started(self, uint64_t number, uint64_t previous_end)
+    cpdef object file_started(self, uint64_t number, uint64_t previous, uint64_t previous_end)
 
 
 cdef class Record:

@@ -43,6 +43,7 @@ cdef enum:
     STATE_SCATTERING = 6
 
     NO_STORE_FILE = -1
+    TRANSIENT_FILE_MIN = 1 << 30
 
 EMBEDDED = NO_STORE_FILE
 

@@ -27,7 +27,14 @@ from warren.storage.index_format import (
     STORED,
     TRANSIENT,
 )
-from warren.storage.states import GATHERED, JOURNALED, SCATTERING, SEGMENTED, WRITING
+from warren.storage.states import (
+    GATHERED,
+    JOURNALED,
+    SCATTERING,
+    SEGMENTED,
+    TRANSIENT_FILE_MIN,
+    WRITING,
+)
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 EMBEDDED: Final = -1
@@ -95,15 +102,15 @@ class RecordBuffer:
     def queue_deleted(self, queue_id: int) -> None:
         self._append(DELETE, queue_id, 0, b"")
 
-    def file_started(self, number: int, previous_end: int) -> None:
-        self._append(FILE_START, 0, number, NUMBER.pack(previous_end))
+    def file_started(self, number: int, previous: int, previous_end: int) -> None:
+        self._append(FILE_START, 0, number, ACK_FIELDS.pack(previous, previous_end))
 
     def _publish(self, queue_id: int, queued: QueuedMessage) -> None:
         expires_at_ms = queued.expires_at_ms
         if expires_at_ms:
             expires_at_ms += self._wall_offset_ms
         if queued.store_file != EMBEDDED:
-            flags = STORED | (TRANSIENT if queued.store_file < EMBEDDED else 0)
+            flags = STORED | (TRANSIENT if queued.store_file >= TRANSIENT_FILE_MIN else 0)
             location = LOCATION.pack(queued.store_file, queued.store_offset)
             fields = PUBLISH_FIELDS.pack(expires_at_ms, 0, queued.size)
             self._append(PUBLISH, queue_id, queued.sequence, fields + location, (flags, 0))
@@ -272,12 +279,12 @@ def _take_fields(record: Record, data: bytes, route_key_bytes: int) -> bool:
         record.expires_at_ms, raw_bytes, record.size = PUBLISH_FIELDS.unpack_from(data, at)
         if not record.flags & STORED:
             needed += route_key_bytes + raw_bytes + record.size
-    elif record.kind == ACK:
+    elif record.kind in {ACK, FILE_START}:
         needed = ACK_FIELDS.size + (LOCATION.size if record.flags & STORED else 0)
         if room < needed:
             return False
         record.count, record.size = ACK_FIELDS.unpack_from(data, at)
-    elif record.kind in {ACK_RANGE, FILE_START}:
+    elif record.kind == ACK_RANGE:
         needed = NUMBER.size
         if room < needed:
             return False

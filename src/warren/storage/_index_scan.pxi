@@ -34,9 +34,9 @@ cdef bint has_its_fields(const uint8_t* p, uint32_t length) noexcept nogil:
         needed = PUBLISH_BYTES
         if not is_stored and length >= PUBLISH_BYTES:
             needed += <uint64_t>get16(p + 10) + get32(p + 32) + get32(p + 36)
-    elif p[8] == KIND_ACK:
+    elif p[8] == KIND_ACK or p[8] == KIND_FILE_START:
         needed = ACK_BYTES
-    elif p[8] == KIND_ACK_RANGE or p[8] == KIND_FILE_START:
+    elif p[8] == KIND_ACK_RANGE:
         needed = NUMBER_BYTES
     if is_stored:
         needed += LOCATION_BYTES
@@ -66,10 +66,10 @@ cdef Record record_at(const uint8_t* base, Py_ssize_t start):
     if record.kind == KIND_PUBLISH:
         record.expires_at_ms = <int64_t>get64(p + 24)
         record.size = get32(p + 36)
-    elif record.kind == KIND_ACK:
+    elif record.kind == KIND_ACK or record.kind == KIND_FILE_START:
         record.count = get64(p + 24)
         record.size = get64(p + 32)
-    elif record.kind == KIND_ACK_RANGE or record.kind == KIND_FILE_START:
+    elif record.kind == KIND_ACK_RANGE:
         record.count = get64(p + 24)
     if record.flags & FLAG_STORED:
         record.store_file = <int64_t>get64(p + 40)

@@ -16,7 +16,8 @@ Numbers are little-endian. Records begin at multiples of 8 bytes; what fills the
     ACK_RANGE           u64 end: all from `sequence` to before this that is in segments
     QUEUE               the queue's name
     DELETE
-    FILE_START          u64 where the file before this one ends; `sequence` is this file's number
+    FILE_START          u64 number of the file before this one, u64 where that ends; `sequence` is
+                        this file's own
 
 The salt is a random number kept in the header of every file. A search for the next good record
 after a damaged one looks at every eighth byte, bodies included, and what clients put into those

@@ -22,3 +22,6 @@ JOURNALED: Final = 3
 SEGMENTED: Final = 4
 DEAD: Final = 5
 SCATTERING: Final = 6
+
+# Files of the transient message store are numbered from here, those of the persistent one below.
+TRANSIENT_FILE_MIN: Final = 1 << 30

@@ -1,0 +1,105 @@
+"""The end of segments that were not acknowledged message by message: purged, or of deleted queues.
+
+Such messages are gone at once, but if a body is in a message store, the store has to be told, and
+where it is stands only in the segment's file. So the file is read, each death is recorded in the
+journal as any acknowledgement is, and when that is safe the file is deleted. A stop in between does
+no harm: what is not recorded is still doomed after a start, and what is recorded is not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warren.storage.batches import Batches
+from warren.storage.disk import Disk
+from warren.storage.index_format import FILE_HEADER_BYTES, PUBLISH, STORED
+from warren.storage.index_host import IndexHost
+from warren.storage.index_records import Record, scan
+from warren.storage.layout import SEGMENT_SUFFIX, IndexLayout, numbered
+from warren.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from warren.storage.queue_index import QueueIndex
+
+_log = logging.getLogger("warren.storage")
+
+
+class Funerals:
+    def __init__(self, host: IndexHost, layout: IndexLayout, batches: Batches, salt: int) -> None:
+        self._host = host
+        self._layout = layout
+        self._batches = batches
+        self._salt = salt
+
+    async def hold(self, queue: QueueIndex) -> None:
+        """Tell the message stores; of a deleted queue, delete all files. Raises OSError."""
+        doomed, queue.doomed_segments = queue.doomed_segments, []
+        if queue.is_deleted:
+            doomed = [segment for segment in queue.segments.values() if segment.stored]
+            for segment in doomed:
+                segment.doomed = segment.stored
+        try:
+            for segment in dict.fromkeys(doomed):
+                await self._tell(queue, segment)
+        except OSError:
+            queue.doomed_segments.extend(doomed)
+            raise
+        if queue.is_deleted:
+            await self._batches.flush()
+            await self._host.workers.run_in_thread(partial(self._remove, queue))
+            queue.segments = {}
+
+    async def _tell(self, queue: QueueIndex, segment: Segment) -> None:
+        if not segment.doomed:
+            return
+        path = self._layout.segment_file(queue.name, segment.number)
+        read = partial(_stored_entries, self._host.disk, path, segment.file_size, self._salt)
+        for record in await self._host.workers.run_in_thread(read):
+            if segment.doomed >> (record.sequence - segment.base) & 1:
+                queue.bury_stored(segment, record)
+        if segment.doomed:  # the file does not have them any more
+            queue.bury_lost(segment)
+
+    def _remove(self, queue: QueueIndex) -> None:
+        directory = self._layout.queue_directory(queue.name)
+        disk = self._host.disk
+        for number in queue.segments:
+            with suppress(FileNotFoundError):
+                disk.unlink(self._layout.segment_file(queue.name, number))
+        with suppress(OSError):  # a queue of the same name may have come
+            if disk.list(directory) == [".queue_name"]:
+                disk.unlink(directory / ".queue_name")
+                disk.remove_directory(directory)
+
+
+def _stored_entries(disk: Disk, path: Path, size: int, salt: int) -> list[Record]:
+    try:
+        descriptor = disk.open(path)
+    except FileNotFoundError:
+        return []
+    try:
+        data = disk.read(descriptor, 0, size)
+    finally:
+        disk.close(descriptor)
+    records, _, _ = scan(data, FILE_HEADER_BYTES, salt)
+    return [r for r in records if r.kind == PUBLISH and r.flags & STORED]
+
+
+def sweep(layout: IndexLayout, disk: Disk, queues: Iterable[QueueIndex]) -> None:
+    """Delete what a power cut brought back, or left half done: files that nobody knows of."""
+    known = {layout.queue_directory(queue.name).name: queue.segments for queue in queues}
+    for name in disk.list(layout.queues_directory):
+        directory = layout.queues_directory / name
+        segments = known.get(name, {})
+        for number in numbered(disk.list(directory), SEGMENT_SUFFIX):
+            if number not in segments:
+                disk.unlink(directory / f"{number}{SEGMENT_SUFFIX}")
+        if not segments:
+            with suppress(OSError):
+                disk.unlink(directory / ".queue_name")
+                disk.remove_directory(directory)

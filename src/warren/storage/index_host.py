@@ -1,0 +1,83 @@
+"""What the index asks of others: of the one who runs it, and of the message stores."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from warren.model.clock import Clock
+from warren.storage.committer import Committer
+from warren.storage.disk import Buffer, Disk
+from warren.storage.workers import Workers
+from warren.wire.codec import QueuedMessage
+
+if TYPE_CHECKING:
+    from warren.storage.queue_index import QueueIndex
+
+
+class Promise(Awaitable[None], Protocol):
+    """An asyncio Future, for one."""
+
+    def set_result(self, result: None, /) -> None: ...
+
+    def set_exception(self, error: BaseException, /) -> None: ...
+
+    def done(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHost:
+    disk: Disk
+    committer: Committer
+    workers: Workers
+    clock: Clock
+    call_soon: Callable[[Callable[[], None]], object]
+    new_promise: Callable[[], Promise]
+    random_bits: Callable[[int], int]
+
+
+class Bodies(Protocol):
+    """A message store (message_store.py)."""
+
+    def write(self, queued: QueuedMessage) -> None: ...
+
+    def cancel(self, queued: QueuedMessage) -> bool: ...
+
+    def died(self, file: int, offset: int, size: int) -> None: ...
+
+    def take_writes(self) -> tuple[list[tuple[int, Sequence[Buffer]]], list[int]]: ...
+
+    def batch_done(self, error: OSError | None) -> None: ...
+
+    def checkpoint_state(self) -> bytes: ...
+
+    async def open(self, state: bytes | None = None) -> None: ...
+
+    def seen(self, file: int, offset: int) -> bool: ...
+
+    async def recovered(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Dirty(Protocol):
+    """Whom a queue tells that it has something to write (batches.py)."""
+
+    embed_below: int
+    bodies: Bodies
+    transient_bodies: Bodies
+
+    def mark(self, queue: QueueIndex) -> None: ...
+
+
+class Reader(Protocol):
+    """Who brings a queue's messages back from segments (index.py)."""
+
+    def read(
+        self,
+        queue: QueueIndex,
+        span: tuple[int, int],
+        bytes_max: int,
+        done: Callable[[list[QueuedMessage]], None],
+    ) -> None: ...

@@ -1,0 +1,421 @@
+"""One queue's part of the index: what is on its way to the disk, and what is there.
+
+    publish -> gathered -> writing -> journaled -> scattering -> segments
+               (waits)     (batch)    (journal)    (being copied)
+                  |            \\___________|____________/  ack: a record in the next batch
+                  +-- ack: never written
+
+The lists hold the queue's own QueuedMessages; `state` says where each is (states.py). One that is
+acknowledged stays in its list as DEAD until the list is gone through anyway, or is mostly dead.
+
+Acknowledgements of consecutive messages become one record. The run that is being gathered is closed
+when it breaks, at the end of a segment, and whenever somebody needs to know what is alive: only
+then the segment is told. Those of transient messages are not recorded: a start forgets these
+anyway.
+
+This is the path of every persistent message, so it is compiled (queue_index.pxd), and what happens
+once per batch or less often is elsewhere: batches.py, scatter.py, segment_reading.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from warren.storage.index_records import RecordBuffer
+from warren.storage.segment import Segment, pieces_of, places_of
+from warren.wire.codec import QueuedMessage
+
+if TYPE_CHECKING:
+    from warren.storage.index_host import Dirty, Reader
+    from warren.storage.index_records import Record
+
+# Those of states.py and segment.py, as C numbers.
+_VOLATILE = 0
+_GATHERED = 1
+_WRITING = 2
+_JOURNALED = 3
+_SEGMENTED = 4
+_DEAD = 5
+_SCATTERING = 6
+_EMBEDDED = -1
+_TRANSIENT_FILE_MIN = 1 << 30
+_SEGMENT_SHIFT = 11
+_SEGMENT_MASK = 2_047
+
+# A list is gone through when so many in it are dead, and more than are not.
+_DEAD_MIN = 512
+
+UNBOUNDED: Final = 1 << 62
+
+
+class QueueIndex:
+    def __init__(self, dirty: Dirty, queue_id: int, name: str) -> None:
+        self.queue_id = queue_id
+        self.name = name
+        self.embed_below = dirty.embed_below
+        self._dirty = dirty
+        self._bodies = dirty.bodies
+        self._transient_bodies = dirty.transient_bodies
+        self.gathered: list[QueuedMessage] = []
+        self.gathered_stored: list[QueuedMessage] = []
+        self.gathered_dead = 0
+        self.writing: list[QueuedMessage] = []
+        self.writing_acks: list[tuple[int, int, int, int, int]] = []
+        self.writing_ranges: list[tuple[int, int]] = []
+        self.journaled: list[QueuedMessage] = []
+        self.journaled_dead = 0
+        self.journaled_bytes = 0  # what was journaled since the last scatter, dead or not
+        self.scattering: list[QueuedMessage] = []
+        self.acks: list[tuple[int, int, int, int, int]] = []
+        self.ranges: list[tuple[int, int]] = []
+        self._run_first = 0
+        self._run_end = 0
+        self._run_bytes = 0
+        self._run_is_segmented = False
+        self.segments: dict[int, Segment] = {}
+        self.acked_segments: dict[int, Segment] = {}
+        self.dead_segments: list[Segment] = []
+        self.writing_dead: list[Segment] = []
+        self.removable: list[Segment] = []
+        self.doomed_segments: list[Segment] = []
+        self.next_sequence = 0
+        self.segmented_below = 0
+        self.on_segmented: Callable[[], None] | None = None
+        self.has_transients = False
+        self.is_ordered = True  # `journaled` and what comes to it, by sequence number
+        self.is_dirty = False
+        self.is_deleted = False
+        self.named_in = -1  # the journal file that says what the queue is called
+        # The oldest journal files that `journaled` and `scattering` have something in.
+        self.journaled_from = 0
+        self.scattering_from = 0
+        self.redelivered_below = 0
+        self.delivered: list[tuple[int, int]] = []
+        self.blob = b""  # what the last checkpoint said of this queue
+        self.reader: Reader | None = None
+
+    # What a queue asks for.
+
+    def publish(self, queued: QueuedMessage) -> None:
+        """Have it written; it is JOURNALED, and the publisher told, when it is safe."""
+        message = queued.message
+        properties = message.properties
+        size = len(message.body)
+        sequence = queued.sequence
+        queued.size = size
+        queued.state = _GATHERED
+        if sequence >= self.next_sequence:
+            self.next_sequence = sequence + 1
+        else:
+            self._publish_late(sequence)
+        if not properties.persistent:
+            self.has_transients = True
+        if size + len(properties.raw) < self.embed_below:
+            self.gathered.append(queued)
+        else:
+            self._publish_stored(queued)
+        if not self.is_dirty:
+            self._become_dirty()
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        """Nobody needs these any more. Those never published here are passed over."""
+        for queued in run:
+            state = queued.state
+            if state == _JOURNALED:
+                self.journaled_dead += 1
+            elif state == _GATHERED:
+                self._cancel(queued)
+                continue
+            elif state in (_DEAD, _VOLATILE):
+                continue
+            queued.state = _DEAD
+            if self.has_transients and self._ack_transient(queued, state):
+                continue
+            if queued.store_file != _EMBEDDED:
+                self._ack_stored(queued, state)
+                continue
+            sequence = queued.sequence
+            if (
+                sequence != self._run_end
+                or (sequence & _SEGMENT_MASK) == 0
+                or self._run_is_segmented != (state == _SEGMENTED)
+            ):
+                self.close_run()
+                self._run_first = sequence
+                self._run_is_segmented = state == _SEGMENTED
+            self._run_end = sequence + 1
+            self._run_bytes += queued.size
+        if not self.is_dirty:
+            self._become_dirty()
+        if self.journaled_dead > _DEAD_MIN and self.journaled_dead * 2 > len(self.journaled):
+            self.journaled = _in_state(self.journaled, _JOURNALED)
+            self.journaled_dead = 0
+
+    def ack_range(self, start: int, end: int) -> None:
+        """Nobody needs any more what is in segments from `start` to before `end`."""
+        self.close_run()
+        self.ranges.append((start, end))
+        for number, places in pieces_of(start, end):
+            segment = self.segments.get(number)
+            if segment is None:
+                continue
+            self.acked_segments[number] = segment
+            segment.doom(places)
+            if segment.doomed:
+                self.doomed_segments.append(segment)
+            elif not segment.live:
+                self.bury(segment)
+        if not self.is_dirty:
+            self._become_dirty()
+
+    def read(
+        self, start: int, end: int, bytes_max: int, done: Callable[[list[QueuedMessage]], None]
+    ) -> None:
+        """Tell `done` the first messages that are in segments from `start` to before `end`.
+
+        They come in order, at least one if there is any, and about as many as fit into `bytes_max`.
+        Those whose body is in a message store come without it.
+        """
+        assert self.reader is not None
+        self.reader.read(self, (start, end), bytes_max, done)
+
+    # Less frequent parts of these.
+
+    def _publish_late(self, sequence: int) -> None:
+        """One that waited in memory, and is to leave it now."""
+        self.is_ordered = False
+        self.segmented_below = min(self.segmented_below, sequence)
+
+    def _publish_stored(self, queued: QueuedMessage) -> None:
+        persistent = queued.message.properties.persistent
+        (self._bodies if persistent else self._transient_bodies).write(queued)
+        self.gathered_stored.append(queued)
+
+    def _cancel(self, queued: QueuedMessage) -> None:
+        """Not written yet: it never will be, and the publisher need not wait any longer."""
+        queued.state = _DEAD
+        publisher = queued.publisher
+        if publisher is not None:
+            queued.publisher = None
+            publisher.confirmed(queued.publisher_sequence)
+        self.gathered_dead += 1
+        if self.gathered_stored:
+            persistent = queued.message.properties.persistent
+            (self._bodies if persistent else self._transient_bodies).cancel(queued)
+        if self.gathered_dead > _DEAD_MIN and self.gathered_dead * 2 > len(self.gathered):
+            self.gathered = _in_state(self.gathered, _GATHERED)
+            self.gathered_stored = _in_state(self.gathered_stored, _GATHERED)
+            self.gathered_dead = 0
+
+    def _ack_transient(self, queued: QueuedMessage, state: int) -> bool:
+        """Whether it was transient; then nothing is recorded."""
+        segment = None
+        if state == _SEGMENTED:
+            segment = self.segments[queued.sequence >> _SEGMENT_SHIFT]
+            is_transient = bool(segment.transient >> (queued.sequence & _SEGMENT_MASK) & 1)
+        elif queued.store_file != _EMBEDDED:
+            is_transient = queued.store_file >= _TRANSIENT_FILE_MIN
+        else:
+            is_transient = not queued.message.properties.persistent
+        if not is_transient:
+            return False
+        if queued.store_file != _EMBEDDED:
+            self._transient_bodies.died(queued.store_file, queued.store_offset, queued.size)
+        if segment is not None:
+            self._ack_places(segment, places_of(queued.sequence, 1), 0)
+        return True
+
+    def _ack_stored(self, queued: QueuedMessage, state: int) -> None:
+        sequence, size = queued.sequence, queued.size
+        file, offset = queued.store_file, queued.store_offset
+        self.acks.append((sequence, 1, size, file, offset))
+        self._bodies.died(file, offset, size)
+        if state == _SEGMENTED:
+            segment = self.segments[sequence >> _SEGMENT_SHIFT]
+            self._ack_places(segment, places_of(sequence, 1), size)
+
+    def _ack_places(self, segment: Segment, places: int, body_bytes: int) -> None:
+        count = segment.ack(places, body_bytes)
+        assert count, "what is acknowledged was alive"
+        self.acked_segments[segment.number] = segment
+        if not segment.live:
+            self.bury(segment)
+
+    def bury(self, segment: Segment) -> None:
+        """Its file can go once the acknowledgements are safe."""
+        self.dead_segments.append(segment)
+        if not self.is_dirty:
+            self._become_dirty()
+
+    def bury_stored(self, segment: Segment, record: Record) -> None:
+        """One that was doomed: this is where its body is."""
+        sequence, size = record.sequence, record.size
+        file, offset = record.store_file, record.store_offset
+        if file >= _TRANSIENT_FILE_MIN:
+            self._transient_bodies.died(file, offset, size)
+        else:
+            self.acks.append((sequence, 1, size, file, offset))
+            self._bodies.died(file, offset, size)
+        self._ack_places(segment, places_of(sequence, 1), size)
+
+    def bury_lost(self, segment: Segment) -> None:
+        """Nobody can say any more where the bodies of the doomed were."""
+        self._ack_places(segment, segment.doomed, 0)
+
+    def discard(self) -> None:
+        """Forget everything: the queue is being deleted."""
+        self.is_deleted = True
+        for queued in [*self.gathered, *self.gathered_stored]:
+            if queued.state == _GATHERED:
+                self._cancel(queued)
+        for entries in (self.writing, self.scattering, self.journaled):
+            for queued in entries:
+                if queued.store_file != _EMBEDDED:
+                    self.ack([queued])
+                elif queued.state != _SEGMENTED:
+                    queued.state = _DEAD
+        self.journaled = []
+        self.journaled_dead = 0
+
+    def close_run(self) -> None:
+        """From here on the segments say what is alive."""
+        first, end = self._run_first, self._run_end
+        if first == end:
+            return
+        body_bytes = self._run_bytes
+        self.acks.append((first, end - first, body_bytes, _EMBEDDED, 0))
+        if self._run_is_segmented:
+            segment = self.segments[first >> _SEGMENT_SHIFT]
+            self._ack_places(segment, places_of(first, end - first), body_bytes)
+        self._run_first = self._run_end = 0
+        self._run_bytes = 0
+
+    def _become_dirty(self) -> None:
+        self.is_dirty = True
+        self._dirty.mark(self)
+
+    # What a batch asks for.
+
+    def encode(self, buffer: RecordBuffer, bytes_max: int) -> bool:
+        """Put what was gathered into the batch; whether that was all of it."""
+        self.close_run()
+        queue_id = self.queue_id
+        size_before = buffer.size
+        position = buffer.publishes(queue_id, self.gathered, 0, bytes_max)
+        if position == len(self.gathered):
+            self.writing, self.gathered = self.gathered, []
+        else:
+            self.writing = self.gathered[:position]
+            del self.gathered[:position]
+        if self.gathered_stored:
+            buffer.publishes(queue_id, self.gathered_stored, 0, UNBOUNDED)
+            self.writing.extend(self.gathered_stored)
+            self.gathered_stored = []
+        self.gathered_dead = 0
+        self.journaled_bytes += buffer.size - size_before
+        for first, count, body_bytes, file, offset in self.acks:
+            if file == _EMBEDDED:
+                buffer.ack(queue_id, first, count, body_bytes)
+            else:
+                buffer.ack_stored(queue_id, first, body_bytes, file, offset)
+        self.writing_acks, self.acks = self.acks, []
+        for start, end in self.ranges:
+            buffer.ack_range(queue_id, start, end)
+        self.writing_ranges, self.ranges = self.ranges, []
+        self.writing_dead, self.dead_segments = self.dead_segments, []
+        self.is_dirty = bool(self.gathered)
+        return not self.is_dirty
+
+    def written(self, journal_number: int) -> None:
+        """The batch is safe, in this file of the journal."""
+        writing, self.writing = self.writing, []
+        for queued in writing:
+            if queued.state == _WRITING:
+                queued.state = _JOURNALED
+            else:
+                assert queued.state == _DEAD, "a batch changes the state of its own"
+                self.journaled_dead += 1
+            publisher = queued.publisher
+            if publisher is not None:
+                queued.publisher = None
+                publisher.confirmed(queued.publisher_sequence)
+        if self.journaled:
+            self.journaled.extend(writing)
+        else:
+            self.journaled = writing
+            self.journaled_from = journal_number
+        self.writing_acks = []
+        self.writing_ranges = []
+        if self.writing_dead:
+            self.removable.extend(self.writing_dead)
+            self.writing_dead = []
+
+    def unwritten(self) -> None:
+        """Nothing of the batch is safe: it is all to be written anew, elsewhere."""
+        writing, self.writing = self.writing, []
+        embedded: list[QueuedMessage] = []
+        for queued in writing:
+            if queued.state != _WRITING:
+                continue
+            queued.state = _GATHERED
+            message = queued.message
+            if len(message.body) + len(message.properties.raw) < self.embed_below:
+                embedded.append(queued)
+            else:
+                self._publish_stored(queued)
+        self.gathered = embedded + self.gathered
+        self.acks = self.writing_acks + self.acks
+        self.ranges = self.writing_ranges + self.ranges
+        self.dead_segments = self.writing_dead + self.dead_segments
+        self.writing_dead = []
+        self.writing_acks = []
+        self.writing_ranges = []
+        if not self.is_dirty:
+            self._become_dirty()
+
+    def refuse(self) -> None:
+        """Say no to the publishers of what waits; it may still be written one day."""
+        for gathered in (self.gathered, self.gathered_stored):
+            for queued in gathered:
+                publisher = queued.publisher
+                if publisher is not None:
+                    queued.publisher = None
+                    publisher.rejected(queued.publisher_sequence)
+
+    # What copying to segments asks for.
+
+    def unscattered(self) -> list[list[QueuedMessage]]:
+        """What is not in segments, in lists."""
+        return [self.journaled, self.writing, self.gathered, self.gathered_stored]
+
+    def begin_scattering(self) -> None:
+        assert not self.scattering, "a queue is scattered once at a time"
+        self.close_run()
+        self.scattering, self.journaled = self.journaled, []
+        self.scattering_from = self.journaled_from
+        self.journaled_dead = 0
+        self.journaled_bytes = 0
+
+    def take_back_scattering(self) -> None:
+        """Copying failed: what is not in a segment is journaled, as it was."""
+        kept = _in_state(self.scattering, _JOURNALED)
+        self.scattering = []
+        if kept:
+            self.journaled = kept + self.journaled
+            self.journaled_from = self.scattering_from
+
+    @property
+    def needs_journal_from(self) -> int:
+        """The oldest journal file with something of this queue that is nowhere else."""
+        if self.scattering:
+            return self.scattering_from
+        return self.journaled_from if self.journaled else UNBOUNDED
+
+
+def _in_state(entries: list[QueuedMessage], state: int) -> list[QueuedMessage]:
+    kept = []
+    for queued in entries:
+        if queued.state == state:
+            kept.append(queued)  # noqa: PERF401 - compiled, with the type of `queued` known
+    return kept

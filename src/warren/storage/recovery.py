@@ -1,0 +1,307 @@
+"""What is on the disk, after a start.
+
+    checkpoint -> queues and their segments, what is alive in them
+    journal    -> publishes and acknowledgements since, in order
+
+The journal is replayed from a moment before the checkpoint was complete, so some of it is known
+already: a publish of what a segment has alive is passed over, an acknowledgement of what is not
+alive finds nothing to do. What a publish brings that no segment has is in the journal only, and is
+read into memory: the size of the journal bounds it. Segments are not read at all.
+
+Without a checkpoint, or with a damaged one, everything is read: all segments, for what was
+published and acknowledged in them, and all journal files there are.
+
+A damaged record is passed over, counted and reported. In the newest file it is most likely what a
+power cut left of a batch that nobody was told was safe; but a good record behind it is used all the
+same, since damage in the middle looks alike.
+
+A segment is longer than the checkpoint says if copying to it was interrupted. It is read as far as
+is known and cut before it is appended to.
+
+Everything here blocks and is run in a thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from warren.storage.checkpoint import Checkpoint, DamagedCheckpoint, QueueState, decode_checkpoint
+from warren.storage.disk import Disk
+from warren.storage.index_format import (
+    ACK,
+    ACK_RANGE,
+    DELETE,
+    FILE_HEADER_BYTES,
+    FILE_START,
+    JOURNAL_MAGIC,
+    PUBLISH,
+    QUEUE,
+    STORED,
+    TRANSIENT,
+    DamagedHeader,
+    parse_file_header,
+)
+from warren.storage.index_host import Bodies
+from warren.storage.index_records import Record, scan
+from warren.storage.journal import file_of, position_in
+from warren.storage.layout import JOURNAL_SUFFIX, IndexLayout, decode_name, numbered
+from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, pieces_of
+from warren.wire.codec import QueuedMessage
+
+_FILE_START_BYTES: Final = FILE_HEADER_BYTES + 40
+
+
+@dataclass(slots=True)
+class Findings:
+    """What recovery came upon, for the log and for tests."""
+
+    is_clean: bool = False
+    checkpoint_problem: str = ""
+    journal_files: int = 0
+    records: int = 0
+    segments_read: int = 0
+    damaged_stretches: int = 0
+    damaged_bytes: int = 0
+    torn_bytes: int = 0  # at the end of the newest journal file
+    lost_bodies: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RecoveringQueue:
+    """One queue while the journal is replayed."""
+
+    state: QueueState
+    journaled: dict[int, QueuedMessage] = field(default_factory=dict)
+    seen: dict[int, bool] = field(default_factory=dict)
+    """Whether the message store has the body, of those it was asked for."""
+    stored: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Where bodies of segments are, if the segments had to be read."""
+
+    def see(self, sequence: int) -> None:
+        self.state.next_sequence = max(self.state.next_sequence, sequence + 1)
+
+    def is_segmented(self, sequence: int) -> bool:
+        segment = self.state.segments.get(sequence >> SEGMENT_SHIFT)
+        return segment is not None and bool(segment.live >> (sequence & (SEGMENT_ENTRIES - 1)) & 1)
+
+    def ack(self, first: int, count: int, body_bytes: int) -> None:
+        self.see(first + count - 1)
+        pop = self.journaled.pop
+        if self.journaled:
+            for sequence in range(first, first + count):
+                pop(sequence, None)
+        for number, places in pieces_of(first, first + count):
+            segment = self.state.segments.get(number)
+            if segment is not None:
+                segment.ack(places, body_bytes)
+
+    def ack_range(self, start: int, end: int) -> None:
+        for number, places in pieces_of(start, end):
+            segment = self.state.segments.get(number)
+            if segment is not None:
+                segment.doom(places)
+
+
+class Recovery:
+    def __init__(self, layout: IndexLayout, disk: Disk, wall_offset_ms: int) -> None:
+        self._layout = layout
+        self._disk = disk
+        self._wall_offset_ms = wall_offset_ms
+        self.findings = Findings()
+        self.checkpoint: Checkpoint | None = None
+        self.queues: dict[int, RecoveringQueue] = {}
+        self.deleted: list[QueueState] = []
+        self.next_queue_id = 1
+        self.salt: int | None = None
+        self.journal_sizes: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._bodies: Bodies | None = None
+
+    # 1. The checkpoint.
+
+    def load(self) -> None:
+        """Read the checkpoint and look what journal files there are; raises NewerFormat."""
+        for path in (self._layout.journal_directory, self._layout.queues_directory):
+            self._disk.make_directory(path)
+        names = self._disk.list(self._layout.journal_directory)
+        for number in numbered(names, JOURNAL_SUFFIX):
+            self.journal_sizes[number] = self._disk.size(self._layout.journal_file(number))
+        try:
+            data = self._read_file(str(self._layout.checkpoint_file))
+            self.checkpoint, states = decode_checkpoint(data)
+        except FileNotFoundError:
+            if self.journal_sizes or self._disk.list(self._layout.queues_directory):
+                self.findings.checkpoint_problem = "there is none"
+            return
+        except DamagedCheckpoint as problem:
+            self.findings.checkpoint_problem = str(problem)
+            return
+        self.salt = self.checkpoint.salt
+        self.next_queue_id = self.checkpoint.next_queue_id
+        self.queues = {state.queue_id: RecoveringQueue(state) for state in states}
+        for state in states:
+            for segment in state.segments.values():
+                segment.forget_transient()
+                segment.is_suspect = True
+        newest = max(self.journal_sizes, default=0)
+        self.findings.is_clean = self.checkpoint.is_clean and newest <= file_of(
+            self.checkpoint.store_position
+        )
+
+    @property
+    def is_new(self) -> bool:
+        return self.checkpoint is None and not self.findings.checkpoint_problem
+
+    # 2. The journal.
+
+    def replay(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+        if self.findings.checkpoint_problem:
+            from warren.storage.segment_survey import survey_segments
+
+            self.queues = survey_segments(self._layout, self._disk, self.findings)
+            self._find_salt()
+        first = self.checkpoint.journal_from if self.checkpoint is not None else 0
+        numbers = sorted(number for number in self.journal_sizes if number >= first)
+        ends = self._ends(numbers)
+        for number in numbers:
+            self._replay_file(number, ends.get(number), number == numbers[-1])
+        self._check_bodies()
+        for state in [q.state for q in self.queues.values() if q.state.is_deleted]:
+            self.deleted.append(state)
+            del self.queues[state.queue_id]
+        for queue_id in (*self.queues, *self._names):
+            self.next_queue_id = max(self.next_queue_id, queue_id + 1)
+
+    def _ends(self, numbers: list[int]) -> dict[int, int]:
+        """Where files end, as the ones after them say."""
+        ends = {}
+        for number in numbers:
+            data = self._read_file(str(self._layout.journal_file(number)), _FILE_START_BYTES)
+            records, _, _ = scan(data, FILE_HEADER_BYTES, self._salt_of(data))
+            for record in records:
+                if record.kind == FILE_START:
+                    ends[record.count] = record.size
+        return ends
+
+    def _salt_of(self, data: bytes) -> int:
+        try:
+            salt, _, _ = parse_file_header(JOURNAL_MAGIC, data)
+        except DamagedHeader:
+            return self.salt or 0
+        if self.salt is None:
+            self.salt = salt
+        return salt
+
+    def _find_salt(self) -> None:
+        for number in sorted(self.journal_sizes):
+            path = str(self._layout.journal_file(number))
+            self._salt_of(self._read_file(path, FILE_HEADER_BYTES))
+
+    def _replay_file(self, number: int, end: int | None, is_newest: bool) -> None:
+        path = str(self._layout.journal_file(number))
+        data = self._read_file(path)[:end]
+        if len(data) < FILE_HEADER_BYTES and is_newest:
+            self.findings.torn_bytes += len(data)
+            self.journal_sizes[number] = len(data)
+            return
+        records, good_end, damage = scan(data, FILE_HEADER_BYTES, self._salt_of(data))
+        self.findings.journal_files += 1
+        self.findings.records += len(records)
+        self.journal_sizes[number] = good_end
+        for start, stop in damage:
+            self._damaged(path, start, stop)
+        rest = len(data) - good_end
+        if rest and is_newest:
+            self.findings.torn_bytes += rest
+        elif rest:
+            self._damaged(path, good_end, len(data))
+        for record in records:
+            self._apply(record, data, position_in(number, record.start))
+
+    def _damaged(self, path: str, start: int, stop: int) -> None:
+        self.findings.damaged_stretches += 1
+        self.findings.damaged_bytes += stop - start
+        self.findings.problems.append(f"{path}: bytes {start} to {stop} are damaged")
+
+    def _apply(self, record: Record, data: bytes, position: int) -> None:
+        kind = record.kind
+        if kind == QUEUE:
+            self._names[record.queue_id] = decode_name(record.payload(data))
+            return
+        if kind == ACK and record.flags & STORED:
+            self._died(record, position)
+        queue = self._queue(record.queue_id)
+        if queue is None:
+            return
+        if kind == PUBLISH:
+            self._publish(queue, record, data, position)
+        elif kind == ACK:
+            queue.ack(record.sequence, record.count, record.size)
+        elif kind == ACK_RANGE:
+            queue.ack_range(record.sequence, record.count)
+        elif kind == DELETE:
+            queue.journaled.clear()
+            queue.state.is_deleted = True
+
+    def _queue(self, queue_id: int) -> RecoveringQueue | None:
+        queue = self.queues.get(queue_id)
+        if queue is None and queue_id in self._names:
+            queue = RecoveringQueue(QueueState(queue_id, self._names[queue_id]))
+            self.queues[queue_id] = queue
+        return queue
+
+    def _publish(self, queue: RecoveringQueue, record: Record, data: bytes, position: int) -> None:
+        queue.see(record.sequence)
+        if record.flags & TRANSIENT:
+            return
+        if record.flags & STORED and self._is_after_state(position):
+            is_there = self._seen(record.store_file, record.store_offset)
+            queue.seen[record.sequence] = is_there
+        if not queue.state.is_deleted and not queue.is_segmented(record.sequence):
+            queue.journaled[record.sequence] = record.queued(data, self._wall_offset_ms)
+
+    def _is_after_state(self, position: int) -> bool:
+        """Whether the message store's state cannot know what is at this position."""
+        return self.checkpoint is not None and position >= self.checkpoint.store_position
+
+    def _seen(self, file: int, offset: int) -> bool:
+        assert self._bodies is not None
+        return self._bodies.seen(file, offset)
+
+    def _lost(self, queue: RecoveringQueue, sequence: int) -> None:
+        self.findings.lost_bodies += 1
+        self.findings.problems.append(
+            f"queue '{queue.state.name}': the body of message {sequence} is not in the store"
+        )
+
+    def _died(self, record: Record, position: int) -> None:
+        if self._is_after_state(position):
+            assert self._bodies is not None
+            self._bodies.died(record.store_file, record.store_offset, record.size)
+
+    def _check_bodies(self) -> None:
+        """Drop what has lost its body; without a checkpoint, tell the store what is wanted."""
+        for queue in self.queues.values():
+            for sequence, queued in list(queue.journaled.items()):
+                if queued.store_file < 0:
+                    continue
+                is_there = queue.seen.get(sequence)
+                if is_there is None:
+                    is_there = self._seen(queued.store_file, queued.store_offset)
+                if not is_there:
+                    del queue.journaled[sequence]
+                    self._lost(queue, sequence)
+            for sequence, (file, offset) in queue.stored.items():
+                if queue.is_segmented(sequence) and not self._seen(file, offset):
+                    queue.ack(sequence, 1, 0)
+                    self._lost(queue, sequence)
+
+    def _read_file(self, path: str, size: int | None = None) -> bytes:
+        descriptor = self._disk.open(path)
+        try:
+            return self._disk.read(descriptor, 0, self._disk.size(path) if size is None else size)
+        finally:
+            self._disk.close(descriptor)

@@ -1,0 +1,140 @@
+"""A segment: 2048 consecutive sequence numbers of one queue, and what is left alive of them.
+
+The file is appended to and, when nothing in it is alive any more, deleted. What is alive is known
+without reading it, as a number with one bit per place: 2048 bits for 2048 messages. The segments
+of a backlog, in which everything is alive, share one such number. Sets of places are numbers, too,
+so a run of acknowledgements is one operation, and doing it twice changes nothing. That is what
+makes recovery simple: an acknowledgement may be in the checkpoint and in the journal after it.
+
+Acknowledgements are also appended to the file, now and then, so that the segments alone, should the
+checkpoint be lost, still tell the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+SEGMENT_ENTRIES: Final = 2_048
+SEGMENT_SHIFT: Final = 11
+ALL: Final = (1 << SEGMENT_ENTRIES) - 1
+
+
+class Segment:
+    __slots__ = (
+        "doomed", "entries", "file_size", "has_file", "is_ordered", "is_suspect", "last_place",
+        "live", "live_bytes", "number", "stored", "transient", "unwritten_acks",
+    )  # fmt: skip
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.live = 0
+        # Of those alive: not to outlive the process; with the body in a message store.
+        self.transient = 0
+        self.stored = 0
+        # Acknowledged, but the message store is still to be told; never delivered again.
+        self.doomed = 0
+        self.unwritten_acks = 0
+        self.entries = 0
+        self.live_bytes = 0  # bodies of those alive that are not transient
+        self.file_size = 0
+        self.has_file = False
+        self.is_ordered = True  # by sequence number, in the file
+        self.last_place = -1
+        # The file may be longer than it should be: it is cut before anything is appended.
+        self.is_suspect = False
+
+    @property
+    def base(self) -> int:
+        return self.number << SEGMENT_SHIFT
+
+    @property
+    def live_count(self) -> int:
+        return self.live.bit_count()
+
+    @property
+    def readable(self) -> int:
+        return self.live & ~self.doomed
+
+    def add(self, places: int, transient: int, stored: int, body_bytes: int) -> None:
+        """These are in the file now; `body_bytes` without those of transient ones."""
+        assert not self.live & places, "an entry is written once"
+        self.live |= places
+        if self.live == ALL:
+            self.live = ALL  # the one that all full segments share
+        self.transient |= transient
+        self.stored |= stored
+        self.live_bytes += body_bytes
+
+    def ack(self, places: int, body_bytes: int) -> int:
+        """How many of them were alive; they are not any more."""
+        gone = self.live & places
+        if not gone:
+            return 0
+        count = gone.bit_count()
+        asked = places.bit_count()
+        if not gone & self.transient:
+            self.live_bytes -= body_bytes if count == asked else body_bytes * count // asked
+        self.live ^= gone
+        self.transient &= self.live
+        self.stored &= self.live
+        self.doomed &= self.live
+        self.unwritten_acks |= gone
+        if not self.live & ~self.transient:
+            self.live_bytes = 0
+        return count
+
+    def doom(self, places: int) -> int:
+        """Acknowledge without knowing sizes, or where bodies are; how many are gone for readers.
+
+        Those with a body in a message store stay, as doomed, until that has been told.
+        """
+        gone = self.readable & places
+        if not gone:
+            return 0
+        count = gone.bit_count()
+        self.doomed |= gone & self.stored
+        lasting = self.live & ~self.transient
+        share = (gone & lasting & ~self.stored).bit_count() / max(1, lasting.bit_count())
+        self.ack(gone & ~self.stored, int(self.live_bytes * share))
+        return count
+
+    def forget_transient(self) -> None:
+        """After a start: what was not to outlive the process has not."""
+        self.unwritten_acks |= self.transient
+        self.live &= ~self.transient
+        self.stored &= self.live
+        self.doomed &= self.live
+        self.transient = 0
+
+    def note_order(self, first_place: int, last_place: int) -> None:
+        self.is_ordered = self.is_ordered and first_place > self.last_place
+        self.last_place = max(self.last_place, last_place)
+
+
+def places_of(first: int, count: int) -> int:
+    """The places of consecutive sequence numbers of one segment."""
+    place = first & (SEGMENT_ENTRIES - 1)
+    assert place + count <= SEGMENT_ENTRIES, "a run does not cross segments"
+    return ((1 << count) - 1) << place
+
+
+def runs_of(places: int) -> Iterator[tuple[int, int]]:
+    """First place and length of each run, in order."""
+    position = 0
+    while places:
+        gap = (places & -places).bit_length() - 1
+        places >>= gap
+        length = (~places & (places + 1)).bit_length() - 1
+        yield position + gap, length
+        places >>= length
+        position += gap + length
+
+
+def pieces_of(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The segments that a range of sequence numbers touches: number, and the places in it."""
+    while start < end:
+        number = start >> SEGMENT_SHIFT
+        stop = min(end, (number + 1) << SEGMENT_SHIFT)
+        yield number, places_of(start, stop - start)
+        start = stop

@@ -1,0 +1,216 @@
+"""Bringing messages back from segments.
+
+A reader goes through a queue from its oldest message on, some bytes at a time. Where it stopped is
+remembered, so that the next piece of a segment need not be searched for; that works as long as
+entries stand in the file in order of their sequence numbers, which those of persistent messages do.
+A segment in which they do not is read as a whole, and sorted.
+
+What should be there and is not, in whatever way the file came to harm, is lost: it is counted,
+reported, and acknowledged, so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from warren.storage.disk import Disk
+from warren.storage.index_format import FILE_HEADER_BYTES
+from warren.storage.index_records import EntryReader
+from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, Segment, places_of, runs_of
+from warren.wire.codec import QueuedMessage
+
+if TYPE_CHECKING:
+    from warren.storage.index_host import IndexHost
+    from warren.storage.layout import IndexLayout
+    from warren.storage.queue_index import QueueIndex
+
+CHUNK_BYTES_MIN: Final = 64 * 1_024
+
+_log = logging.getLogger("warren.storage")
+
+
+@dataclass(slots=True)
+class Cursor:
+    """The entries of `number` before `sequence` stand before `offset`."""
+
+    number: int = -1
+    sequence: int = 0
+    offset: int = FILE_HEADER_BYTES
+
+
+@dataclass(slots=True)
+class Piece:
+    """What is to be read of one segment, and what came of it. `read` blocks."""
+
+    path: Path
+    segment: Segment
+    reader: EntryReader
+    offset: int
+    end: int
+    bytes_max: int
+    is_complete: bool = False
+    error: OSError | None = None
+
+    def read(self, disk: Disk) -> list[QueuedMessage]:
+        try:
+            descriptor = disk.open(self.path)
+        except OSError as error:
+            self.error = error
+            self.is_complete = True
+            return []
+        try:
+            return self._read(disk, descriptor)
+        except OSError as error:
+            self.error = error
+            self.is_complete = True
+            return []
+        finally:
+            disk.close(descriptor)
+
+    def _read(self, disk: Disk, descriptor: int) -> list[QueuedMessage]:
+        entries: list[QueuedMessage] = []
+        room = self.bytes_max
+        chunk = max(CHUNK_BYTES_MIN, room)
+        while room > 0 and not self.is_complete:
+            size = min(chunk, self.end - self.offset)
+            found = self.reader.read(disk.read(descriptor, self.offset, size), 0, room)
+            entries.extend(found)
+            room -= sum(queued.size for queued in found)
+            is_last = self.offset + size >= self.end
+            self.offset += self.reader.position
+            if self.offset >= self.end or (is_last and room > 0 and not found):
+                self.is_complete = True
+            if not self.reader.position:
+                chunk *= 2  # a record larger than that, or damage
+        return entries
+
+
+class SegmentReading:
+    def __init__(
+        self, host: IndexHost, layout: IndexLayout, salt: int, wall_offset_ms: int
+    ) -> None:
+        self._host = host
+        self._layout = layout
+        self._salt = salt
+        self._wall_offset_ms = wall_offset_ms
+        self._cursors: dict[int, Cursor] = {}
+        self.entries_read = 0
+        self.entries_lost = 0
+
+    async def read(
+        self, queue: QueueIndex, start: int, end: int, bytes_max: int
+    ) -> list[QueuedMessage]:
+        """The first messages alive in segments from `start` to before `end`, in order."""
+        queue.close_run()
+        entries: list[QueuedMessage] = []
+        for number in self._numbers(queue, start, end):
+            segment = queue.segments.get(number)
+            if segment is None or bytes_max <= 0:
+                continue
+            wanted = segment.readable & _range_places(number, start, end)
+            if not wanted:
+                continue
+            found = await self._read_segment(queue, segment, wanted, bytes_max)
+            bytes_max -= sum(queued.size for queued in found)
+            entries.extend(found)
+        self.mark_redelivered(queue, entries)
+        self.entries_read += len(entries)
+        return entries
+
+    def forget(self, queue_id: int) -> None:
+        self._cursors.pop(queue_id, None)
+
+    @staticmethod
+    def _numbers(queue: QueueIndex, start: int, end: int) -> list[int]:
+        first, last = start >> SEGMENT_SHIFT, (end - 1) >> SEGMENT_SHIFT
+        if last - first < len(queue.segments):
+            return [n for n in range(first, last + 1) if n in queue.segments]
+        return sorted(n for n in queue.segments if first <= n <= last)
+
+    async def _read_segment(
+        self, queue: QueueIndex, segment: Segment, wanted: int, bytes_max: int
+    ) -> list[QueuedMessage]:
+        first = segment.base + (wanted & -wanted).bit_length() - 1
+        cursor = self._cursors.setdefault(queue.queue_id, Cursor())
+        can_resume = cursor.number == segment.number and cursor.sequence <= first
+        piece = Piece(
+            path=self._layout.segment_file(queue.name, segment.number),
+            segment=segment,
+            reader=EntryReader(
+                self._salt,
+                segment.base,
+                wanted.to_bytes(SEGMENT_ENTRIES // 8, "little"),
+                self._wall_offset_ms,
+            ),
+            offset=cursor.offset if segment.is_ordered and can_resume else FILE_HEADER_BYTES,
+            end=segment.file_size,
+            bytes_max=bytes_max if segment.is_ordered else segment.file_size,
+        )
+        entries = await self._host.workers.run_in_thread(partial(piece.read, self._host.disk))
+        if not segment.is_ordered:
+            entries.sort(key=attrgetter("sequence"))
+        if entries:
+            self._cursors[queue.queue_id] = Cursor(
+                segment.number, entries[-1].sequence + 1, piece.offset
+            )
+        self._check(queue, piece, wanted, entries)
+        return entries
+
+    def _check(
+        self, queue: QueueIndex, piece: Piece, wanted: int, entries: list[QueuedMessage]
+    ) -> None:
+        """Everything alive that the reader has passed must have been there."""
+        segment = piece.segment
+        if not piece.is_complete and entries:
+            passed = entries[-1].sequence + 1 - segment.base
+            wanted &= (1 << passed) - 1
+        elif not piece.is_complete:
+            return
+        found = bytearray(SEGMENT_ENTRIES // 8)
+        for queued in entries:
+            place = queued.sequence - segment.base
+            found[place >> 3] |= 1 << (place & 7)
+        missing = wanted & ~int.from_bytes(found, "little")
+        if queue.segments.get(segment.number) is segment:
+            missing &= segment.readable  # others may have been acknowledged meanwhile
+        else:
+            missing = 0
+        if missing:
+            self._lose(queue, piece, missing)
+
+    def _lose(self, queue: QueueIndex, piece: Piece, missing: int) -> None:
+        count = missing.bit_count()
+        self.entries_lost += count
+        reason = piece.error or f"{piece.reader.damaged} bytes are damaged"
+        _log.error(
+            "queue %r: %d messages of %s are lost: %s", queue.name, count, piece.path, reason
+        )
+        for first, length in runs_of(missing):
+            base = piece.segment.base + first
+            queue.ack_range(base, base + length)
+
+    @staticmethod
+    def mark_redelivered(queue: QueueIndex, entries: list[QueuedMessage]) -> None:
+        if not entries:
+            return
+        below = queue.redelivered_below
+        for queued in entries:
+            if queued.sequence < below:
+                queued.redelivered = True
+        first, last = entries[0].sequence, entries[-1].sequence
+        runs = [r for r in queue.delivered if r[0] <= last and r[0] + r[1] > first]
+        for start, count in runs:
+            for queued in entries:
+                if start <= queued.sequence < start + count:
+                    queued.redelivered = True
+
+
+def _range_places(number: int, start: int, end: int) -> int:
+    base = number << SEGMENT_SHIFT
+    first, stop = max(start, base), min(end, base + SEGMENT_ENTRIES)
+    return places_of(first, stop - first) if stop > first else 0
