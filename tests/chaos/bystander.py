@@ -21,10 +21,11 @@ from typing import Final
 from broker_process import Address
 
 PAUSE_S: Final = 0.005
-# Generous, since test machines are small and busy; a broker that stops for a moment is far beyond.
+# Half of the round trips, nine in ten, and all of them. Generous, since a test machine is small
+# and may be busy with other things: a quiet one sees 0.3, 5 and 200 ms in the worst storm.
 TYPICAL_MS_MAX: Final = 25.0
-SLOW_MS_MAX: Final = 400.0
-WORST_MS_MAX: Final = 2000.0
+SLOW_MS_MAX: Final = 200.0
+WORST_MS_MAX: Final = 3000.0
 # Fewer round trips than this, in a test that is over at once, say nothing about what is typical.
 SAMPLES_MIN: Final = 20
 
@@ -60,7 +61,7 @@ def undisturbed(bystander: Bystander) -> Iterator[None]:
     bystander.report()
     yield
     latencies = bystander.report()
-    typical, slow = (latencies[int(len(latencies) * share)] for share in (0.5, 0.99))
+    typical, slow = (latencies[int(len(latencies) * share)] for share in (0.5, 0.9))
     summary = f"{len(latencies)} round trips: {typical=:.1f} {slow=:.1f} worst={latencies[-1]:.1f}"
     assert latencies[-1] < WORST_MS_MAX, summary
     if len(latencies) >= SAMPLES_MIN:
