@@ -86,6 +86,14 @@ cdef class FrameReader:
         self._stream_left -= count
         return []
 
+    def is_in_content(self):
+        """Whether a message has begun, header and all, and is not complete."""
+        cdef Assembly assembly
+        for assembly in self._assemblies.values():
+            if assembly.state == EXPECT_BODY:
+                return True
+        return False
+
     cpdef object forget_channel(self, uint16_t channel):
         """The channel starts anew; a body frame under way is received and dropped."""
         cdef Assembly assembly = self._assemblies.pop(channel, None)

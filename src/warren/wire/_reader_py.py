@@ -153,6 +153,10 @@ class FrameReader:
         stream.filled += count
         return []
 
+    def is_in_content(self) -> bool:
+        """Whether a message has begun, header and all, and is not complete."""
+        return any(a.state is AssemblyState.EXPECT_BODY for a in self._assemblies.values())
+
     def forget_channel(self, channel: int) -> None:
         """The channel starts anew; a body frame under way is received and dropped."""
         assembly = self._assemblies.pop(channel, None)

@@ -30,6 +30,24 @@ from wire_frames import (
 CHANNEL_OPEN = frame(METHOD, 1, b"\x00\x14\x00\x0a\x00")
 
 
+class TestContent:
+    def test_a_message_is_under_way_from_its_header_to_its_last_byte(self, reader: Any) -> None:
+        reader.feed(publish())
+        assert not reader.is_in_content()
+        reader.feed(header(body_size=3))
+        assert reader.is_in_content()
+        reader.feed(body(1, b"ab"))
+        assert reader.is_in_content()
+        only(reader.feed(body(1, b"c")))
+        assert not reader.is_in_content()
+
+    def test_any_channel_counts(self, reader: Any) -> None:
+        reader.feed(publish(7) + header(7, body_size=3) + message())
+        assert reader.is_in_content()
+        reader.forget_channel(7)
+        assert not reader.is_in_content()
+
+
 class TestForgetting:
     @pytest.mark.parametrize(
         "begun",
