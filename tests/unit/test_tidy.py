@@ -21,14 +21,15 @@ KERNEL_SUFFIXES: Final = ("pyx", "pxi", "pxd", "pyi")
 
 # What each package may import of ours. Nothing here points upwards.
 BELOW_BROKER: Final = {"model", "wire", "routing", "queues", "metadata", "auth"}
-BELOW_SERVER: Final = BELOW_BROKER | {"protocol", "broker", "channels"}
+BELOW_SERVER: Final = BELOW_BROKER | {"protocol", "broker", "channels", "flow"}
 ALLOWED: Final = {
     "model": set[str](),
     "wire": {"model"},
     "protocol": {"model", "wire"},
+    "flow": {"model"},
     "routing": {"model"},
     "queues": {"model", "wire"},
-    "storage": {"model", "wire", "queues"},
+    "storage": {"model", "wire", "queues", "flow"},
     "metadata": {"model", "wire"},
     "auth": {"model", "metadata"},
     "broker": BELOW_BROKER,

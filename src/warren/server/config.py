@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
+from warren.flow.memory import PAGING_RATIO_DEFAULT
+from warren.flow.units import parse_size
 from warren.server.config_values import (
     PORT_MAX,
     Endpoint,
     Reader,
     endpoint,
+    fraction,
     one_of,
     switch,
     text,
@@ -36,6 +39,7 @@ MESSAGE_BYTES_MAX: Final = 536_870_912
 
 _MILLISECONDS: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)
+_SHARE: Final = fraction(0.0, 1000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,28 @@ class Config:
         "channel_tick_interval", whole_number(10, 2**31 - 1), 60_000,
         "how often channels look for late acknowledgements, in ms",
     )  # fmt: skip
+    memory_watermark: float | None = setting(
+        "vm_memory_high_watermark.relative", _SHARE, None,
+        "share of the memory beyond which publishers are blocked; 0.4 if nothing is said",
+    )  # fmt: skip
+    memory_watermark_bytes: int | None = setting(
+        "vm_memory_high_watermark.absolute", parse_size, None, "the same, as bytes"
+    )
+    memory_paging_ratio: float = setting(
+        "vm_memory_high_watermark_paging_ratio", fraction(0.0, 1.0), PAGING_RATIO_DEFAULT,
+        "share of that at which queues begin to move messages to the disk",
+    )  # fmt: skip
+    memory_total_override: int | None = setting(
+        "total_memory_available_override_value", parse_size, None,
+        "bytes of memory to go by instead of what the system says",
+    )  # fmt: skip
+    disk_free_limit: float | None = setting(
+        "disk_free_limit.relative", _SHARE, None,
+        "free disk space below which publishers are blocked, as a share of the memory",
+    )  # fmt: skip
+    disk_free_limit_bytes: int | None = setting(
+        "disk_free_limit.absolute", parse_size, None, "the same, as bytes; 50MB if nothing is said"
+    )
     auth_mechanisms: tuple[str, ...] = group(
         "auth_mechanisms", one_of("PLAIN", "AMQPLAIN"), ("PLAIN", "AMQPLAIN"), _values,
         "SASL mechanisms offered, in order",

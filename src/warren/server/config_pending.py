@@ -1,6 +1,6 @@
 """Keys of rabbitmq.conf that are understood and checked but change nothing yet.
 
-They belong to parts of the broker that are still to come (alarms, TLS, clustering, files of logs)
+They belong to parts of the broker that are still to come (TLS, clustering, files of logs)
 or to RabbitMQ's inner life. A configuration that names them is right, so it must load; that
 they have no effect must be said, so a log line does.
 
@@ -16,7 +16,6 @@ from warren.server.config_values import (
     Reader,
     byte_size,
     endpoint,
-    fraction,
     one_of,
     switch,
     text,
@@ -28,15 +27,9 @@ _COUNT: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)
 
 PENDING: Final[dict[str, Reader[object]]] = {
-    # Memory and disk alarms.
-    "vm_memory_high_watermark.relative": fraction(0.0, 1.0),
-    "vm_memory_high_watermark.absolute": byte_size,
-    "vm_memory_high_watermark_paging_ratio": fraction(0.0, 1.0),
+    # Memory and disk: what is measured and how often is not ours to choose.
     "vm_memory_calculation_strategy": one_of("rss", "allocated", "legacy", "erlang"),
-    "total_memory_available_override_value": byte_size,
     "memory_monitor_interval": _COUNT,
-    "disk_free_limit.relative": fraction(0.0, 1000.0),
-    "disk_free_limit.absolute": byte_size,
     "disk_monitor_interval": _COUNT,
     # Message storage.
     "queue_index_embed_msgs_below": byte_size,

@@ -10,6 +10,8 @@ from typing import Any, Final
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.channels.reply_to import ReplyRegistry
+from warren.flow.alarms import AlarmBoard
+from warren.flow.brake import Brake
 from warren.protocol.capabilities import server_properties
 from warren.protocol.handshake import HandshakeSettings
 from warren.protocol.sasl import KNOWN_MECHANISMS
@@ -42,6 +44,7 @@ class ConnectionContext:
         self.connections = connections
         self.clock = clock
         self.timers = TimerWheel(clock)
+        self.brake = Brake(AlarmBoard(clock), clock)
         self.admission = Admission(broker.access)
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()

@@ -22,6 +22,7 @@ from warren.auth.admin import AccessAdmin, Defaults
 from warren.broker.broker import KEEP_ALIVE_INTERVAL_S, Broker
 from warren.broker.queue_host import QueueFactory
 from warren.metadata.sqlite import SqliteStore
+from warren.server.alarms import NodeAlarms
 from warren.server.clock import LoopClock
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
@@ -76,6 +77,7 @@ class Node:
         self._listener = AmqpListener(
             lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
+        self.alarms = NodeAlarms(config, self.context.brake.board, clock)
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
 
@@ -108,6 +110,8 @@ class Node:
             http=self.http_endpoint,
             data_dir=self.config.data_dir,
             connections_max=self.connections.limit,
+            memory_bytes_max=self.alarms.memory.limit_bytes,
+            disk_free_bytes_min=self.alarms.disk.limit_bytes,
             took_ms=round((time.monotonic() - started_at) * 1000),
         )
 
@@ -123,6 +127,8 @@ class Node:
         self._http_endpoint = http.endpoint
         parts.push_async_callback(http.stop)
         _make_data_directory(self.config.data_dir)
+        self.alarms.start()
+        parts.callback(self.alarms.stop)
         await self.store.open()
         parts.push_async_callback(self.store.close)
         await self._start_broker()

@@ -61,7 +61,7 @@ def test_check_config_shows_what_is_set_and_what_has_no_effect(tmp_path: Path) -
         "listeners.tcp.default = 5672\n"
         "loopback_users = none\n"
         "default_pass = hush\n"
-        "vm_memory_high_watermark.relative = 0.6\n"
+        "cluster_partition_handling = autoheal\n"
     )
     done = warren("check-config", path)
     assert done.returncode == 0
@@ -70,7 +70,7 @@ def test_check_config_shows_what_is_set_and_what_has_no_effect(tmp_path: Path) -
         "heartbeat = 30",
         "loopback_users = none",
         "default_pass = (secret)",
-        "vm_memory_high_watermark.relative: understood, but has no effect in this version",
+        "cluster_partition_handling: understood, but has no effect in this version",
         f"{path}: ok",
     ]
 

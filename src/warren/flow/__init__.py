@@ -1,0 +1,1 @@
+"""Holding publishers back before memory or disk runs out, and saying who waits for whom."""
