@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +67,47 @@ def test_the_offer_can_be_configured(configured: BrokerProcess) -> None:
     with RawClient(configured.address) as client:
         tune = client.log_in(Login())
         assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (100, 8192, 7)
+
+
+@pytest.mark.parametrize(
+    ("configured", "reason"),
+    [
+        ("vm_memory_high_watermark.absolute = 1MiB\n", "low on memory"),
+        ("vm_memory_high_watermark.relative = 0.00001\n", "low on memory"),
+        ("disk_free_limit.absolute = 900000GB\n", "low on disk"),
+        ("disk_free_limit.relative = 999.5\n", "low on disk"),
+    ],
+    indirect=["configured"],
+)
+def test_limits_can_be_configured(configured: BrokerProcess, reason: str) -> None:
+    """S22, from the configuration file; the log says what happened."""
+    with RawClient(configured.address).open() as client:
+        client.publish(1, b"held", routing_key="nowhere")
+        assert client.expect(0, "connection.blocked").reason == reason
+    alarm = reason.removeprefix("low on ")
+    assert f"{alarm} resource limit alarm set on node" in configured.log()
+
+
+@pytest.mark.parametrize("configured", ["vm_memory_high_watermark.relative = 0\n"], indirect=True)
+def test_a_blocked_client_hears_of_the_brokers_end(configured: BrokerProcess) -> None:
+    with RawClient(configured.address).open() as client:
+        client.publish(1, b"held", routing_key="nowhere")
+        client.expect(0, "connection.blocked")
+        os.kill(configured.pid, signal.SIGTERM)
+        client.expect_connection_close(320)
+
+
+@pytest.mark.parametrize(
+    "configured",
+    ["vm_memory_high_watermark.absolute = 2GB\ndisk_free_limit.absolute = 1kB\n"],
+    indirect=True,
+)
+def test_limits_that_are_kept_hold_nobody_up(configured: BrokerProcess) -> None:
+    with RawClient(configured.address).open() as client:
+        client.call(1, "confirm.select")
+        client.publish(1, b"through", routing_key="nowhere")
+        client.expect(1, "basic.ack")
+    assert "alarm" not in configured.log()
 
 
 def outward_address() -> str:

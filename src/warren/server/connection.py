@@ -6,7 +6,8 @@
 Reading goes into the node's one read buffer (or, for a large body, straight into the message);
 the reader makes events of it, the session works through them. While a method of the client waits
 for something outside, later events wait in `_events`, and after one more read the socket is not
-read at all. Writing is `Outgoing`'s.
+read at all. While the node's brake is on (an alarm, a disk that is behind), the way to the session
+is by a `Throttle`, which may have the socket wait, too. Writing is `Outgoing`'s.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from warren.auth.access import AccessControl
 from warren.auth.users import User
 from warren.broker.vhost import VirtualHost
 from warren.channels.confirms import Confirms
+from warren.channels.intake import Intake
 from warren.channels.reply_to import ReplyRegistry
 from warren.channels.session import Session
+from warren.flow.states import BLOCKING, RUNNING
 from warren.model.errors import AmqpError, HardError, connection_forced, internal_error
 from warren.protocol.capabilities import ClientCapabilities
 from warren.protocol.handshake import Handshake
@@ -44,6 +47,7 @@ from warren.server.listener import format_peer
 from warren.server.logs import EventLog
 from warren.server.outgoing import Outgoing
 from warren.server.sockets import is_loopback
+from warren.server.throttle import Throttle
 from warren.server.timer_wheel import WheelTimer
 from warren.wire.codec import FrameReader, MethodFrame
 from warren.wire.faults import FRAME_MAX_MIN
@@ -68,9 +72,9 @@ class State(Enum):
 class AmqpConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closing_reason", "_context", "_events", "_greeting", "_heartbeat", "_is_reading",
-        "_landing", "_outgoing", "_position", "_session", "_state", "_timer", "_transport",
-        "capabilities", "channel_max", "connection_id", "name", "output", "peer", "reader", "user",
-        "vhost",
+        "_landing", "_outgoing", "_position", "_session", "_state", "_throttle", "_timer",
+        "_transport", "capabilities", "channel_max", "connection_id", "name", "output", "peer",
+        "reader", "user", "vhost",
     )  # fmt: skip
 
     def __init__(self, context: ConnectionContext) -> None:
@@ -78,6 +82,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._state = State.HANDSHAKE
         self._greeting: Greeting | None = None
         self._session: Session | None = None
+        self._throttle: Throttle | None = None
         self._heartbeat: Heartbeat | None = None
         self._timer: WheelTimer | None = None
         self._events: list[Any] = []
@@ -130,6 +135,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._state = State.CLOSED
         self._stop_timer()
         self._events.clear()
+        self._end_throttle()
         self._greeting = None
         self._outgoing.detach()
         context.connections.remove(self)
@@ -160,7 +166,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._outgoing.resume()
-        self._take([])
+        self._take_up()
 
     # What the session asks for.
 
@@ -188,7 +194,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
             await work
         except Exception as error:  # noqa: BLE001 - one connection's end, with its trace
             self._crash(error)
-        self._take([])
+        self._take_up()
 
     def confirms_due(self, confirms: Confirms) -> None:
         self._outgoing.confirms_due(confirms)
@@ -234,6 +240,18 @@ class AmqpConnection(asyncio.BufferedProtocol):
     @property
     def is_open(self) -> bool:
         return self._state is State.OPEN
+
+    @property
+    def state(self) -> str:
+        """As RabbitMQ shows it: running, or how flow control holds it up."""
+        if self._state is not State.OPEN:
+            return str(self._state.value)
+        if self._throttle is not None:
+            return self._throttle.state()
+        return BLOCKING if self._context.brake.has_alarm else RUNNING
+
+    def channel_state(self, number: int) -> str:
+        return RUNNING if self._throttle is None else self._throttle.channel_state(number)
 
     def shut_down(self, reason: str) -> None:
         if self._state is State.OPEN:
@@ -323,12 +341,15 @@ class AmqpConnection(asyncio.BufferedProtocol):
             self._events.extend(events)
             events = self._events
         try:
-            self._position = session.intake.process(events, self._position)
+            if self._context.brake.is_on:
+                self._position = self._process_throttled(session.intake, events)
+            else:
+                self._position = session.intake.process(events, self._position)
         except Exception as error:  # noqa: BLE001 - one connection's end, with its trace
             self._crash(error)
             return
         if self._position < len(events):
-            if self._events is events:
+            if self._events is events and not session.intake.is_closed:
                 self._pause_reading()
             self._events = events
             return
@@ -338,6 +359,28 @@ class AmqpConnection(asyncio.BufferedProtocol):
             self._pause_reading()
         elif not session.intake.is_suspended:
             self._resume_reading()
+
+    def _process_throttled(self, intake: Intake, events: list[Any]) -> int:
+        throttle = self._made_throttle()
+        position = throttle.process(intake, events, self._position)
+        if throttle.is_stopped:
+            self._pause_reading()
+        return position
+
+    def _made_throttle(self) -> Throttle:
+        if self._throttle is None:
+            tell = self._send if self.capabilities.connection_blocked else None
+            self._throttle = Throttle(self._context.brake, self.reader, tell, self._take_up)
+        return self._throttle
+
+    def _end_throttle(self) -> None:
+        if self._throttle is not None:
+            self._throttle.end()
+            self._throttle = None
+
+    def _take_up(self) -> None:
+        """Go on with what waits here, and with reading."""
+        self._take([])
 
     def _yield_turn(self) -> None:
         """There is more to read, and the loop would go on reading: let the others have a turn."""
@@ -354,6 +397,8 @@ class AmqpConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
+        if self._throttle is not None and self._throttle.is_stopped:
+            return
         if not self._is_reading and not self._transport.is_closing():
             self._is_reading = True
             self._transport.resume_reading()
@@ -407,6 +452,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._start_timer(1000 * CLOSE_TIMEOUT_S_MAX, self._transport.abort)
 
     def _send_close(self, error: AmqpError, ids: tuple[int, int]) -> None:
+        self._end_throttle()
         self._send(commands.Connection.Close(error.code, error.reply_text, *ids))
         self._outgoing.flush()
         self._state = State.CLOSING

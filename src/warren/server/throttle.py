@@ -1,0 +1,122 @@
+"""How one connection is held up: the careful way through what it sent, while the brake is on.
+
+Under an alarm, everything is worked through up to the first publish; that one and all after it
+wait, and the socket is not read any more. A connection that publishes nothing never notices. The
+client hears connection.blocked once, if it said that it understands, and connection.unblocked
+when no alarm is left. Deliveries, confirms and heartbeats are written all the while.
+
+With a credit exhausted, events are taken one by one, and the first that charges it is the last
+for now. The client is told nothing: this is over in milliseconds.
+
+A connection gets a throttle the first time it meets the brake, so the ten thousand idle ones do
+without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from pamqp import commands
+
+from warren.channels.intake import Intake
+from warren.flow.alarms import blocked_reason
+from warren.flow.brake import Brake
+from warren.flow.credit import Credit
+from warren.flow.states import FlowRecord, Stage, connection_state, state_of
+from warren.wire.codec import FrameReader, Message
+from warren.wire.methods import Method
+
+Tell: TypeAlias = Callable[[Method], None]
+
+
+class Throttle:
+    __slots__ = ("_brake", "_channel_flows", "_flow", "_is_told", "_reader", "_take_up", "_tell",
+                 "is_stopped")  # fmt: skip
+
+    def __init__(
+        self, brake: Brake, reader: FrameReader, tell: Tell | None, take_up: Callable[[], None]
+    ) -> None:
+        """`tell` sends to a client that knows connection.blocked; `take_up` goes on with what it
+        had sent, and with reading."""
+        self._brake = brake
+        self._reader = reader
+        self._tell = tell
+        self._take_up = take_up
+        self._is_told = False
+        self._flow = FlowRecord()
+        self._channel_flows: dict[int, FlowRecord] = {}
+        self.is_stopped = False
+
+    def process(self, intake: Intake, events: list[Any], start: int) -> int:
+        """As `Intake.process`; with `is_stopped` after it, read no more."""
+        if self.is_stopped:
+            return start
+        if self._brake.has_alarm:
+            return self._process_up_to_publish(intake, events, start)
+        return self._process_in_steps(intake, events, start)
+
+    def go_on(self) -> None:
+        self._release()
+        if self._is_told and self._tell is not None:
+            self._tell(commands.Connection.Unblocked())
+        self._is_told = False
+        self._take_up()
+
+    def end(self) -> None:
+        """The connection is closing: nothing holds it any more."""
+        self._brake.leave(self)
+        self._release()
+
+    def _process_up_to_publish(self, intake: Intake, events: list[Any], start: int) -> int:
+        end = start
+        while end < len(events) and type(events[end]) is not Message:
+            end += 1
+        position = intake.process(events[:end], start)
+        # A header alone is a publish, too: its body may be the very thing we have no room for.
+        has_publish = end < len(events) or self._reader.is_in_content()
+        if has_publish and position == end and not intake.is_closed:
+            self._stop_for_alarms()
+        return position
+
+    def _stop_for_alarms(self) -> None:
+        self.is_stopped = True
+        self._brake.wait_for_alarms(self)
+        if self._tell is not None and not self._is_told:
+            self._tell(commands.Connection.Blocked(blocked_reason(self._brake.board.resources)))
+            self._is_told = True
+
+    def _process_in_steps(self, intake: Intake, events: list[Any], start: int) -> int:
+        brake, position = self._brake, start
+        while position < len(events) and not intake.is_suspended and not intake.is_closed:
+            event = events[position]
+            brake.clear_overdraft()
+            position += intake.process([event], 0)
+            if brake.overdrawn is not None and not intake.is_closed:
+                self._stop_for_credit(brake.overdrawn, event.channel)
+                break
+        return position
+
+    def _stop_for_credit(self, credit: Credit, channel: int) -> None:
+        self.is_stopped = True
+        self._brake.wait_for_credit(self, credit)
+        self._flow.hold(credit.stage)
+        if credit.stage > Stage.CHANNEL:
+            self._channel_flows.setdefault(channel, FlowRecord()).hold(credit.stage)
+
+    def _release(self) -> None:
+        self.is_stopped = False
+        now_ms = self._brake.clock.now_ms()
+        self._flow.release(now_ms)
+        for flow in self._channel_flows.values():
+            flow.release(now_ms)
+        self._channel_flows = {
+            number: flow for number, flow in self._channel_flows.items() if flow.is_in_flow(now_ms)
+        }
+
+    def state(self) -> str:
+        now_ms = self._brake.clock.now_ms()
+        return connection_state(self._flow, self.is_stopped, self._brake.has_alarm, now_ms)
+
+    def channel_state(self, number: int) -> str:
+        return state_of(self._channel_flows.get(number), self._brake.clock.now_ms())
