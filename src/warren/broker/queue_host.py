@@ -19,6 +19,12 @@ from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings, settings_of
+from warren.storage.vhost_storage import (
+    EVERYTHING_IN_MEMORY,
+    NOTHING_IN_MEMORY,
+    VhostStorage,
+    level_name,
+)
 from warren.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -41,13 +47,34 @@ class QueueFactory:
         self.clock = clock
         # Set by the broker, which needs the factory to make its virtual hosts.
         self.vhosts: Mapping[str, VirtualHost] = {}
+        # By virtual host; without one, messages stay in memory and end with the process.
+        self.storages: Mapping[str, VhostStorage] = {}
         self._spawn = spawn
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
 
     def make(self, record: QueueRecord) -> Queue:
         settings = settings_of(record)
-        return Queue(record, settings, _backing_for(settings), self)
+        storage = self.storages.get(record.vhost)
+        if storage is None or not (record.durable or settings.lazy):
+            return Queue(record, settings, _in_memory(settings), self)
+        keep = NOTHING_IN_MEMORY if settings.lazy else EVERYTHING_IN_MEMORY
+
+        def on_disk(name: str) -> BackingQueue:
+            backing = storage.backing(name, record.durable, keep)
+            backing.on_loaded = lambda: queue.loaded()  # noqa: PLW0108 - it is made below
+            return backing
+
+        if settings.max_priority is None:
+            queue = Queue(record, settings, on_disk(record.name), self)
+        else:
+            levels = PriorityBacking(
+                settings.max_priority, lambda priority: on_disk(level_name(record.name, priority))
+            )
+            for priority in storage.recovered_levels(record.name):
+                levels.add_level(priority, on_disk(level_name(record.name, priority)))
+            queue = Queue(record, settings, levels, self)
+        return queue
 
     def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
         # Not at once: the target may be the very queue that is in the middle of something.
@@ -84,7 +111,7 @@ class QueueFactory:
                 publish_dead(vhost, queue, message, reason)
 
 
-def _backing_for(settings: QueueSettings) -> BackingQueue:
+def _in_memory(settings: QueueSettings) -> BackingQueue:
     if settings.max_priority is not None:
-        return PriorityBacking(settings.max_priority, MemoryBacking)
+        return PriorityBacking(settings.max_priority, lambda priority: MemoryBacking())
     return MemoryBacking()

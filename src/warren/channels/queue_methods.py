@@ -28,7 +28,9 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
     if method.passive:
         queue = vhost.lookup_queue(name, connection_id)
     else:
-        queue = await vhost.declare_named_queue(_record(channel, method, name))
+        record = _record(channel, method, name)
+        await channel.session.host.storage_ready()
+        queue = await vhost.declare_named_queue(record)
     queue.touch()
     channel.last_queue = queue.record.name
     if method.nowait:

@@ -103,6 +103,10 @@ class SessionHost(Protocol):
         """Wait until the client has read most of what was sent to it."""
         ...
 
+    async def storage_ready(self) -> None:
+        """Wait until the virtual host has a place for the messages of its queues."""
+        ...
+
     async def deletions_done(self) -> None:
         """Wait for queues that are on their way out because nobody uses them any more."""
         ...
@@ -168,7 +172,7 @@ class Session:
         self.output.method(channel.number, encode_method(method))
 
     def send_news(self, channel: Channel, method: Method) -> None:
-        """Something nobody asked for; if it is a consequence of what was asked, the answer first."""
+        """Something nobody asked for. If it follows from what was asked, the answer comes first."""
         self._news.append((channel, method))
         if not self.intake.is_suspended:
             self._send_news()

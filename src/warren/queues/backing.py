@@ -56,3 +56,7 @@ class BackingQueue:
     def purge(self) -> int:
         """Forget what is ready; returns how many. Unacknowledged messages stay valid."""
         raise NotImplementedError
+
+    def delete(self) -> None:
+        """The queue is gone, and everything it had."""
+        self.purge()

@@ -14,7 +14,7 @@ from warren.wire.codec import Message, QueuedMessage
 
 
 class PriorityBacking(BackingQueue):
-    def __init__(self, max_priority: int, make_level: Callable[[], BackingQueue]) -> None:
+    def __init__(self, max_priority: int, make_level: Callable[[int], BackingQueue]) -> None:
         self.length = 0
         self.ready_bytes = 0
         self.unacked_count = 0
@@ -71,10 +71,23 @@ class PriorityBacking(BackingQueue):
         self.ready_bytes = 0
         return count
 
+    def delete(self) -> None:
+        for level in self._levels.values():
+            level.delete()
+        self.length = 0
+        self.ready_bytes = 0
+
+    def add_level(self, priority: int, level: BackingQueue) -> None:
+        """One that has messages from before the start."""
+        self._levels[priority] = level
+        self._levels = dict(sorted(self._levels.items(), reverse=True))
+        self.length += level.length
+        self.ready_bytes += level.ready_bytes
+
     def _level_of(self, message: Message) -> BackingQueue:
         priority = min(message.properties.priority, self._max_priority)
         level = self._levels.get(priority)
         if level is None:
-            self._levels[priority] = level = self._make_level()
+            self._levels[priority] = level = self._make_level(priority)
             self._levels = dict(sorted(self._levels.items(), reverse=True))
         return level

@@ -237,7 +237,7 @@ class Queue(AbstractQueue):
             self.remove_consumer(consumer)
             if consumer.on_cancelled is not None:
                 consumer.on_cancelled(consumer)
-        self.backing.purge()
+        self.backing.delete()
         self.loaded()
         if self.expiry_timer is not None:
             self.expiry_timer.cancel()

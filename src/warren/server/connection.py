@@ -216,6 +216,10 @@ class AmqpConnection(asyncio.BufferedProtocol):
     async def output_drained(self) -> None:
         await self._outgoing.drained()
 
+    async def storage_ready(self) -> None:
+        if self._context.open_messages is not None:
+            await self._context.open_messages(self.vhost.name)
+
     async def deletions_done(self) -> None:
         await self._context.queue_factory.removals_done()
 

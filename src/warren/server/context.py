@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from warren.broker.broker import Broker
@@ -43,6 +43,8 @@ class ConnectionContext:
         self.queue_factory = queue_factory
         self.connections = connections
         self.clock = clock
+        # Sees to it that a virtual host, which may be new, has a place for its messages.
+        self.open_messages: Callable[[str], Awaitable[None]] | None = None
         self.timers = TimerWheel(clock)
         self.brake = Brake(AlarmBoard(clock), clock)
         self.admission = Admission(broker.access)

@@ -21,6 +21,7 @@ from warren.auth.access import AccessControl
 from warren.auth.admin import AccessAdmin, Defaults
 from warren.broker.broker import KEEP_ALIVE_INTERVAL_S, Broker
 from warren.broker.queue_host import QueueFactory
+from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
 from warren.server.alarms import NodeAlarms
 from warren.server.clock import LoopClock
@@ -36,6 +37,7 @@ from warren.server.listener import (
     raise_descriptor_limit,
 )
 from warren.server.logs import EventLog
+from warren.server.message_storage import MessageStorage
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
 
 METADATA_FILE: Final = "metadata.sqlite"
@@ -71,9 +73,12 @@ class Node:
         self.broker = Broker(self.store, access, queue_factory.make, new_token)
         self.broker.admin = AccessAdmin(self.store, access, _defaults(config))
         queue_factory.vhosts = self.broker.vhosts
+        self.messages = MessageStorage(config.data_dir)
+        queue_factory.storages = self.messages.vhosts
         self.context = ConnectionContext(
             config, self.broker, queue_factory, self.connections, clock
         )
+        self.context.open_messages = self.messages.open
         self._listener = AmqpListener(
             lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
@@ -131,6 +136,8 @@ class Node:
         parts.callback(self.alarms.stop)
         await self.store.open()
         parts.push_async_callback(self.store.close)
+        await self._open_messages()
+        parts.push_async_callback(self.messages.close)
         await self._start_broker()
         parts.push_async_callback(self.broker.stop)
         await http.start(build_application(lambda: self.is_ready))
@@ -144,7 +151,17 @@ class Node:
         self.broker.on_vhost_deleted.append(self._on_vhost_deleted)
         self.broker.on_user_deleted.append(self._on_user_deleted)
         await self.broker.start()
+        for vhost in self.broker.vhosts:
+            await self.messages.open(vhost)
+        await self.messages.forget_unclaimed()
         self._keep_lease()
+
+    async def _open_messages(self) -> None:
+        """Before there are queues: they are made with what they had."""
+        for record in await self.store.range(prefix(KeyKind.VHOST)):
+            key = parse_key(record.key)
+            assert key is not None, "the store was asked for virtual hosts"
+            await self.messages.open(key.parts[0])
 
     def _keep_lease(self) -> None:
         self.context.timers.call_later(int(KEEP_ALIVE_INTERVAL_S * 1000), self._keep_lease)

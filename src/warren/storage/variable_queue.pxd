@@ -6,8 +6,12 @@ from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedT
 
 cdef class VariableQueue(BackingQueue):
     cdef public object index
+    cdef public bint is_durable
     cdef public Py_ssize_t keep
     cdef public object on_loaded
+    cdef public object on_deleted
+    cdef object _make_index
+    cdef object _reader
     cdef public uint64_t next_sequence
     cdef public list returned
     cdef public object front
@@ -26,3 +30,6 @@ cdef class VariableQueue(BackingQueue):
     @cython.locals(queued=QueuedType)
     cpdef QueuedType fetch(self, bint ack_required)
     cdef QueuedType _take_head(self)
+
+
+cdef bint _is_bodiless(QueuedType queued)

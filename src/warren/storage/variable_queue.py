@@ -31,7 +31,7 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import PENDING, TAKEN, Publisher
@@ -53,22 +53,49 @@ class QueueIndexClient(Protocol):
 
     def ack_range(self, start: int, end: int) -> None: ...
 
+
+class Reader(Protocol):
+    """Brings messages back, off the loop, and calls `done` on it."""
+
     def read(
-        self, start: int, end: int, bytes_max: int, done: Callable[[list[QueuedMessage]], None]
-    ) -> None: ...
+        self,
+        index: Any,
+        span: tuple[int, int],
+        bytes_max: int,
+        done: Callable[[list[QueuedMessage]], None],
+    ) -> None:
+        """Those alive of the span, oldest first; at least one if any can be read."""
+
+    def read_bodies(
+        self, index: Any, entries: list[QueuedMessage], done: Callable[[], None]
+    ) -> None:
+        """Give each its message, unless that is lost."""
 
 
 class VariableQueue(BackingQueue):
-    """`on_loaded` is called when messages that were asked for in vain have come from the disk."""
+    """The index is made when it is first needed: most queues never need one.
 
-    def __init__(self, index: QueueIndexClient, keep: int, on_loaded: Callable[[], None]) -> None:
+    `on_loaded` is called when messages that were asked for in vain have come from the disk.
+    """
+
+    def __init__(
+        self,
+        make_index: Callable[[], QueueIndexClient],
+        is_durable: bool,
+        keep: int,
+        reader: Reader,
+    ) -> None:
         self.length = 0
         self.ready_bytes = 0
         self.unacked_count = 0
         self.outcome = TAKEN
-        self.index = index
+        self.index: Any = None
+        self.is_durable = is_durable
         self.keep = keep
-        self.on_loaded = on_loaded
+        self.on_loaded: Callable[[], None] | None = None
+        self.on_deleted: Callable[[], None] | None = None
+        self._make_index = make_index
+        self._reader = reader
         self.next_sequence = 0
         self.returned: list[tuple[int, QueuedMessage]] = []
         self.front: deque[QueuedMessage] = deque()
@@ -80,7 +107,6 @@ class VariableQueue(BackingQueue):
         self.is_loading = False
         # Bumped when what is being read has become meaningless: a purge.
         self.epoch = 0
-        index.on_segmented = self.page_out
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -108,15 +134,23 @@ class VariableQueue(BackingQueue):
 
     def _store(self, queued: QueuedMessage, publisher: Publisher | None, sequence: int) -> int:
         """Have it written if it must survive, or if it is not to stay in memory."""
-        if not queued.message.properties.persistent:
+        if not self.is_durable or not queued.message.properties.persistent:
             if self.keep >= 0:
-                self.index.publish(queued)
+                self._indexed().publish(queued)
             return TAKEN
         if publisher is not None:
             queued.publisher = publisher
             queued.publisher_sequence = sequence
+        if self.index is None:
+            self._indexed()
         self.index.publish(queued)
         return TAKEN if publisher is None else PENDING
+
+    def _indexed(self) -> QueueIndexClient:
+        if self.index is None:
+            self.index = self._make_index()
+            self.index.on_segmented = self.page_out
+        return cast("QueueIndexClient", self.index)
 
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         """None although `length` is not zero: the head is being read; `on_loaded` will tell."""
@@ -134,34 +168,44 @@ class VariableQueue(BackingQueue):
     def _take_head(self) -> QueuedMessage | None:
         if self.returned:
             return heappop(self.returned)[1]
-        if self.front:
-            queued = self.front.popleft()
-            if self.delta_count != 0 and len(self.front) < READ_AHEAD_MESSAGES_MIN:
-                self._load()
-            return queued
-        if self.delta_count != 0:
-            self._load()
-            return None
-        if self.back:
+        if not self.front and self.delta_count == 0:
             self.front, self.back = self.back, self.front
-            return self.front.popleft()
-        return None
+        if not self.front:
+            if self.delta_count != 0:
+                self._load()
+            return None
+        queued = self.front[0]
+        if _is_bodiless(queued):
+            self._load_bodies()
+            return None
+        self.front.popleft()
+        if self.delta_count != 0 and len(self.front) < READ_AHEAD_MESSAGES_MIN:
+            self._load()
+        return queued
 
     def head(self) -> QueuedMessage | None:
         """None if the queue is empty, or if its head is still being read."""
         if self.returned:
             return self.returned[0][1]
         if self.front:
-            return self.front[0]
-        if self.delta_count != 0:
+            queued = self.front[0]
+        elif self.delta_count != 0:
             self._load()
             return None
-        return self.back[0] if self.back else None
+        elif self.back:
+            queued = self.back[0]
+        else:
+            return None
+        if _is_bodiless(queued):
+            self._load_bodies()
+            return None
+        return queued
 
     def ack(self, run: list[QueuedMessage]) -> None:
         self.unacked_count -= len(run)
         assert self.unacked_count >= 0, "more acknowledged than delivered"
-        self.index.ack(run)
+        if self.index is not None:
+            self.index.ack(run)
 
     def requeue(self, run: list[QueuedMessage]) -> None:
         for queued in run:
@@ -173,12 +217,19 @@ class VariableQueue(BackingQueue):
 
     def purge(self) -> int:
         count = self.length
-        in_memory = [queued for _, queued in self.returned]
-        in_memory.extend(self.front)
-        in_memory.extend(self.back)
-        self.index.ack(in_memory)
-        if self.delta_count:
-            self.index.ack_range(self.delta_start, self.delta_end)
+        if self.index is not None:
+            self.index.ack(self._in_memory())
+            if self.delta_count:
+                self.index.ack_range(self.delta_start, self.delta_end)
+        self._forget()
+        return count
+
+    def delete(self) -> None:
+        self._forget()
+        if self.on_deleted is not None:
+            self.on_deleted()
+
+    def _forget(self) -> None:
         self.returned.clear()
         self.front.clear()
         self.back.clear()
@@ -188,7 +239,6 @@ class VariableQueue(BackingQueue):
         self.ready_bytes = 0
         self.epoch += 1
         self.is_loading = False
-        return count
 
     def recover(self, start: int, end: int, count: int, body_bytes: int) -> None:
         """After a start: so many messages, of these sequence numbers, are in segments."""
@@ -206,6 +256,20 @@ class VariableQueue(BackingQueue):
         self.next_sequence = next_sequence
         self._check()
 
+    def delivered_runs(self) -> list[tuple[int, int]]:
+        """What somebody has had before, as (first, count): a clean stop writes it down."""
+        had = sorted(queued.sequence for queued in self._in_memory() if queued.redelivered)
+        runs: list[tuple[int, int]] = []
+        for sequence in had:
+            if runs and sequence == sum(runs[-1]):
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((sequence, 1))
+        return runs
+
+    def _in_memory(self) -> list[QueuedMessage]:
+        return [*(queued for _, queued in self.returned), *self.front, *self.back]
+
     @property
     def memory_bytes(self) -> int:
         """Bodies of ready messages that are in memory."""
@@ -217,7 +281,7 @@ class VariableQueue(BackingQueue):
         leaving = [*islice(self.front, keep, None), *self.back]
         for queued in leaving:
             if queued.state == VOLATILE:
-                self.index.publish(queued)
+                self._indexed().publish(queued)
         self.page_out()
 
     def use_memory(self) -> None:
@@ -259,12 +323,44 @@ class VariableQueue(BackingQueue):
             return
         self.is_loading = True
         epoch = self.epoch
-        self.index.read(
-            self.delta_start,
-            self.delta_end,
-            READ_AHEAD_BYTES,
-            lambda entries: self._loaded(entries, epoch),
+        span = (self.delta_start, self.delta_end)
+        self._reader.read(
+            self._indexed(), span, READ_AHEAD_BYTES, lambda entries: self._loaded(entries, epoch)
         )
+
+    def _load_bodies(self) -> None:
+        """After a start, messages may be known whose bodies are in the message store only."""
+        if self.is_loading:
+            return
+        self.is_loading = True
+        epoch = self.epoch
+        room = READ_AHEAD_BYTES
+        wanted = []
+        for queued in self.front or self.back:
+            if room <= 0:
+                break
+            if _is_bodiless(queued):
+                wanted.append(queued)
+            room -= queued.size
+        self._reader.read_bodies(self._indexed(), wanted, lambda: self._have_bodies(wanted, epoch))
+
+    def _have_bodies(self, wanted: list[QueuedMessage], epoch: int) -> None:
+        if epoch != self.epoch:
+            return
+        self.is_loading = False
+        lost = [queued for queued in wanted if _is_bodiless(queued)]
+        if lost:
+            self._indexed().ack(lost)
+            for queued in lost:
+                (self.front if self.front else self.back).remove(queued)
+                self.ready_bytes -= queued.size
+            self.length -= len(lost)
+        self._check()
+        self._tell_loaded()
+
+    def _tell_loaded(self) -> None:
+        if self.on_loaded is not None:
+            self.on_loaded()
 
     def _loaded(self, entries: list[QueuedMessage], epoch: int) -> None:
         if epoch != self.epoch:
@@ -281,7 +377,7 @@ class VariableQueue(BackingQueue):
             self.ready_bytes -= self.delta_bytes
             self.delta_count = self.delta_bytes = 0
         self._check()
-        self.on_loaded()
+        self._tell_loaded()
 
     def _check(self) -> None:
         in_memory = len(self.returned) + len(self.front) + len(self.back)
@@ -291,3 +387,8 @@ class VariableQueue(BackingQueue):
             assert self.front[-1].sequence < self.delta_start, "front is older than delta"
         if self.back and self.delta_count:
             assert self.delta_end <= self.back[0].sequence, "back is newer than delta"
+
+
+def _is_bodiless(queued: QueuedMessage) -> bool:
+    """Only storage ever sees one like that, so its type does not speak of it."""
+    return cast("Message | None", queued.message) is None

@@ -41,9 +41,18 @@ class IndexModel:
             del self.live[sequence]
 
     def read(
-        self, start: int, end: int, bytes_max: int, done: Callable[[list[QueuedMessage]], None]
+        self,
+        index: IndexModel,
+        span: tuple[int, int],
+        bytes_max: int,
+        done: Callable[[list[QueuedMessage]], None],
     ) -> None:
-        self.reads.append((start, end, bytes_max, done))
+        self.reads.append((*span, bytes_max, done))
+
+    def read_bodies(
+        self, index: IndexModel, entries: list[QueuedMessage], done: Callable[[], None]
+    ) -> None:
+        raise AssertionError("bodies never leave this model without their entries")
 
     def segment(self, boundary: int) -> None:
         for sequence, queued in self.live.items():
@@ -72,7 +81,7 @@ def message(number: int, properties: PropertyBlock = PERSISTENT) -> Message:
 
 def make(is_lazy: bool = False) -> tuple[VariableQueue, IndexModel]:
     index = IndexModel()
-    return VariableQueue(index, 0 if is_lazy else -1, lambda: None), index
+    return VariableQueue(lambda: index, True, 0 if is_lazy else -1, index), index
 
 
 def drain(queue: VariableQueue, index: IndexModel) -> list[int]:

@@ -1,0 +1,69 @@
+"""The message storage of a node: one `VhostStorage` for each virtual host, opened and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Final
+
+from warren.server.logs import EventLog
+from warren.server.workers import LoopWorkers
+from warren.storage.committer import Committer, make_committer
+from warren.storage.disk import Disk, RealDisk
+from warren.storage.index_host import IndexHost
+from warren.storage.vhost_storage import VhostStorage
+
+_log: Final = EventLog("storage")
+
+
+class MessageStorage:
+    def __init__(self, data_directory: Path, disk: Disk | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._data_directory = data_directory
+        self._disk = disk or RealDisk()
+        self._workers = LoopWorkers()
+        self._committers: dict[str, Committer] = {}
+        self._opening: dict[str, asyncio.Future[None]] = {}
+        self.vhosts: dict[str, VhostStorage] = {}
+
+    async def open(self, vhost: str) -> None:
+        """Find what a virtual host has on disk, or make room for it; once, however often asked."""
+        if vhost in self.vhosts:
+            return
+        opening = self._opening.get(vhost)
+        if opening is None:
+            opening = asyncio.ensure_future(self._open(vhost))
+            self._opening[vhost] = opening
+        try:
+            await opening
+        finally:
+            self._opening.pop(vhost, None)
+
+    async def forget_unclaimed(self) -> None:
+        for vhost, storage in self.vhosts.items():
+            count = await storage.forget_unclaimed()
+            if count:
+                _log.warning("messages of unknown queues deleted", vhost=vhost, queues=count)
+
+    async def close(self) -> None:
+        for vhost, storage in self.vhosts.items():
+            await storage.close()
+            await self._committers[vhost].close()
+        self.vhosts.clear()
+        self._workers.close()
+
+    async def _open(self, vhost: str) -> None:
+        committer = make_committer(self._disk, self._loop)
+        host = IndexHost(
+            disk=self._disk,
+            committer=committer,
+            workers=self._workers,
+            call_soon=self._loop.call_soon,
+            new_promise=self._loop.create_future,
+            random_bits=secrets.randbits,
+        )
+        storage = VhostStorage(self._data_directory, vhost, host)
+        await storage.open()
+        self._committers[vhost] = committer
+        self.vhosts[vhost] = storage

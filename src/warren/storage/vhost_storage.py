@@ -1,0 +1,121 @@
+"""All that a virtual host keeps on disk for its queues: the index and two message stores.
+
+Queues know a `VariableQueue` each, and nothing of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from warren.storage.index import IndexStore, RecoveredQueue
+from warren.storage.index_host import IndexHost
+from warren.storage.layout import IndexLayout, vhost_directory
+from warren.storage.message_store import MessageStore
+from warren.storage.queue_index import QueueIndex
+from warren.storage.states import TRANSIENT_FILE_MIN
+from warren.storage.variable_queue import VariableQueue
+from warren.wire.codec import Message, QueuedMessage
+
+EVERYTHING_IN_MEMORY: Final = -1
+NOTHING_IN_MEMORY: Final = 0
+_SALT_BITS: Final = 32
+
+
+class VhostStorage:
+    def __init__(self, data_directory: Path, vhost: str, host: IndexHost) -> None:
+        directory = vhost_directory(data_directory, vhost)
+        salt = host.random_bits(_SALT_BITS)
+        self._host = host
+        self._bodies = MessageStore(
+            directory / "msg_store_persistent", host.disk, host.workers, salt=salt
+        )
+        self._transient_bodies = MessageStore(
+            directory / "msg_store_transient",
+            host.disk,
+            host.workers,
+            is_transient=True,
+            salt=salt,
+        )
+        layout = IndexLayout(directory, vhost)
+        self.index = IndexStore(layout, host, self._bodies, self._transient_bodies)
+        self._recovered: dict[str, RecoveredQueue] = {}
+        self._backings: dict[str, VariableQueue] = {}
+
+    async def open(self) -> None:
+        """Find what is there. Raises NewerFormat and OSError."""
+        self._recovered = {queue.name: queue for queue in await self.index.open()}
+
+    def backing(self, name: str, is_durable: bool, keep: int) -> VariableQueue:
+        """For a queue, or one priority of it; with what it had before the start, if it had."""
+        backing = VariableQueue(lambda: self.index.queue(name), is_durable, keep, self)
+        backing.on_deleted = lambda: self._delete(name)
+        recovered = self._recovered.pop(name, None)
+        if recovered is not None:
+            _restore(backing, recovered)
+        self._backings[name] = backing
+        return backing
+
+    async def forget_unclaimed(self) -> int:
+        """After all queues were made: delete what belongs to none of them; says how many."""
+        unclaimed, self._recovered = list(self._recovered), {}
+        for name in unclaimed:
+            await self.index.delete_queue(name)
+        return len(unclaimed)
+
+    async def close(self) -> None:
+        delivered = {name: backing.delivered_runs() for name, backing in self._backings.items()}
+        await self.index.close({name: runs for name, runs in delivered.items() if runs})
+        await self._bodies.close()
+        await self._transient_bodies.close()
+
+    def _delete(self, name: str) -> None:
+        self._backings.pop(name, None)
+        self._host.workers.spawn(self.index.delete_queue(name))
+
+    def recovered_levels(self, name: str) -> list[int]:
+        """Priorities of which a queue had messages before the start."""
+        prefix = level_name(name, "")
+        return [int(n[len(prefix) :]) for n in self._recovered if n.startswith(prefix)]
+
+    def read(
+        self,
+        index: QueueIndex,
+        span: tuple[int, int],
+        bytes_max: int,
+        done: Callable[[list[QueuedMessage]], None],
+    ) -> None:
+        self.index.read(index, span, bytes_max, done)
+
+    def read_bodies(
+        self, index: QueueIndex, entries: list[QueuedMessage], done: Callable[[], None]
+    ) -> None:
+        self._host.workers.spawn(self._read_bodies(entries, done))
+
+    async def _read_bodies(self, entries: list[QueuedMessage], done: Callable[[], None]) -> None:
+        """What cannot be read stays without a message; the store has reported it."""
+        for store, is_transient in ((self._bodies, False), (self._transient_bodies, True)):
+            mine = [q for q in entries if (q.store_file >= TRANSIENT_FILE_MIN) is is_transient]
+            locations = [(q.store_file, q.store_offset, q.size) for q in mine]
+            for queued, found in zip(mine, await store.read_many(locations), strict=True):
+                if isinstance(found, Message):
+                    queued.message = found
+        done()
+
+
+def level_name(queue: str, priority: object) -> str:
+    """What the index calls one priority of a queue."""
+    return f"{queue}\0{priority}"
+
+
+def _restore(backing: VariableQueue, recovered: RecoveredQueue) -> None:
+    segments = recovered.segments
+    if segments:
+        count = sum(segment.count for segment in segments)
+        body_bytes = sum(segment.body_bytes for segment in segments)
+        # The newest segment ends somewhere; what the journal has comes after that.
+        newer = [queued.sequence for queued in recovered.journaled[:1]]
+        end = min([segments[-1].end, *newer])
+        backing.recover(segments[0].start, end, count, body_bytes)
+    backing.recover_recent(recovered.journaled, recovered.next_sequence)
