@@ -1,18 +1,18 @@
 """A message store with the smallest index that could use it: a journal in memory, and checkpoints.
 
-The index writes down, per batch, which messages were published and acknowledged. What it has written
-down survives a crash if its batch did; of the batch that the crash interrupted, any beginning may.
+The index writes down, per batch, what was published and acknowledged. What it has written down
+survives a crash if its batch did; of the batch that the crash interrupted, any beginning may.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from faulty_disk import FaultyDisk
 from warren.storage.disk import Disk, RealDisk, append_all
 from warren.storage.message_store import MessageStore
 from warren.storage.record_format import CorruptRecord
@@ -24,51 +24,82 @@ FILE_BYTES: Final = 4_096
 """Small files make many."""
 
 
+class Turn:
+    """Where something else may happen before a coroutine goes on."""
+
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+class Job:
+    def __init__(self, work: Coroutine[object, object, None]) -> None:
+        self.work = work
+        self.is_done = False
+
+    def step(self) -> None:
+        """Go on to the next turn."""
+        try:
+            self.work.send(None)
+        except BaseException as end:
+            self.is_done = True
+            if not isinstance(end, StopIteration):
+                raise
+
+    def __await__(self) -> Iterator[None]:
+        while not self.is_done:
+            self.step()
+            yield
+
+
 class StepWorkers:
-    """Threads and tasks that run when the test says so, one after another."""
+    """Threads and tasks that run when the test says so, step by step."""
 
     def __init__(self) -> None:
-        self.work: deque[Job] = deque()
+        self.jobs: list[Job] = []
         self.paused_s = 0.0
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:
-        return function()
+        await Turn()
+        result = function()
+        await Turn()
+        return result
 
     def spawn(self, work: Coroutine[object, object, None]) -> Awaitable[None]:
-        self.work.append(Job(work))
-        return self.work[-1]
+        self.jobs.append(Job(work))
+        return self.jobs[-1]
 
     async def pause(self, seconds: float) -> None:
         self.paused_s += seconds
+        await Turn()
+
+    def step(self, dice: random.Random) -> None:
+        """Let one of the jobs go on."""
+        self.jobs = [job for job in self.jobs if not job.is_done]
+        if self.jobs:
+            dice.choice(self.jobs).step()
 
     def settle(self) -> None:
-        while self.work:
-            run(self.work[0].finish())
-            self.work.popleft()
+        """Let all jobs come to their end."""
+        while self.jobs:
+            job = self.jobs.pop(0)
+            while not job.is_done:
+                job.step()
 
-
-@dataclass(slots=True)
-class Job:
-    work: Coroutine[object, object, None]
-    is_done: bool = False
-
-    async def finish(self) -> None:
-        if not self.is_done:
-            self.is_done = True
-            await self.work
-
-    def __await__(self) -> Iterator[None]:
-        return self.finish().__await__()
+    def abandon(self) -> None:
+        """The process is gone."""
+        for job in self.jobs:
+            job.work.close()
+        self.jobs.clear()
 
 
 def run(work: Coroutine[object, object, T]) -> T:
-    """Run what never has to wait."""
-    try:
-        work.send(None)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-    raise AssertionError("it waits for something")
+    """Run one thing to its end and nothing else."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
 
 
 def make_message(body: bytes, key: bytes = b"\x00\x01q", properties: bytes = b"\0\0") -> Message:
@@ -103,6 +134,22 @@ class Journal:
     state: bytes | None = None
     entries: dict[int, Entry] = field(default_factory=dict)  # at the checkpoint
     position: int = 0  # of the checkpoint in the records
+    doubtful: set[int] = field(default_factory=set)  # published in a batch that a crash ended
+
+    def checkpoint(self, state: bytes, entries: dict[int, Entry]) -> None:
+        """True for the batch that was written last."""
+        self.state = state
+        self.entries = entries
+        self.position = len(self.records)
+
+    def alive(self) -> set[int]:
+        names = set(self.entries)
+        for what, entry in self.records[self.position :]:
+            if what == "publish":
+                names.add(entry.name)
+            else:
+                names.discard(entry.name)
+        return names
 
 
 class StoreWorld:
@@ -111,11 +158,12 @@ class StoreWorld:
         directory: Path,
         disk: Disk | None = None,
         journal: Journal | None = None,
+        workers: StepWorkers | None = None,
         file_bytes: int = FILE_BYTES,
     ) -> None:
         self.directory = directory
         self.disk: Disk = RealDisk() if disk is None else disk
-        self.workers = StepWorkers()
+        self.workers = StepWorkers() if workers is None else workers
         self.journal = Journal() if journal is None else journal
         self.store = MessageStore(directory, self.disk, self.workers, salt=77)
         self.store.file_bytes = file_bytes
@@ -124,7 +172,8 @@ class StoreWorld:
         self.next_name = 0
         self.waiting: dict[int, QueuedMessage] = {}
         self.acks: list[Entry] = []
-        self.interrupted: list[tuple[str, Entry]] = []
+        self.batch: list[tuple[str, Entry]] = []  # in flight
+        self.refused: set[int] = set()
 
     def open(self) -> StoreWorld:
         journal = self.journal
@@ -170,45 +219,49 @@ class StoreWorld:
 
     def commit(self, checkpoint: bool = False) -> None:
         """Raises OSError when the disk does; then nothing of the batch counts."""
-        records = self.take()
+        self.take()
         state = self.store.checkpoint_state() if checkpoint else None
-        self.interrupted = records
+        entries = dict(self.entries)
+        self.finish()
+        if state is not None:
+            self.journal.checkpoint(state, entries)
+
+    def finish(self) -> None:
+        """Write the batch that was taken."""
         try:
             for descriptor, pieces in self.writes:
                 append_all(self.disk, descriptor, pieces)
             for descriptor in self.syncs:
                 self.disk.sync(descriptor)
         except OSError as error:
-            self.fail(records, error)
+            if not (isinstance(self.disk, FaultyDisk) and self.disk.is_crashed):
+                self._fail(error)
             raise
-        self.interrupted = []
+        self.journal.records += self.batch
+        self.batch = []
         self.store.batch_done(None)
-        self.journal.records += records
-        if state is not None:
-            self.journal.state = state
-            self.journal.entries = dict(self.entries)
-            self.journal.position = len(self.journal.records)
 
-    def take(self) -> list[tuple[str, Entry]]:
+    def take(self) -> None:
+        assert not self.batch
         self.writes, self.syncs = self.store.take_writes()
-        records = []
         for name, queued in self.waiting.items():
             entry = Entry(name, queued.message.body, queued.store_file, queued.store_offset)
-            records.append(("publish", entry))
+            self.batch.append(("publish", entry))
             self.entries[name] = entry
         self.waiting.clear()
-        records += [("ack", entry) for entry in self.acks]
+        self.batch += [("ack", entry) for entry in self.acks]
         self.acks = []
-        return records
 
-    def fail(self, records: list[tuple[str, Entry]], error: OSError) -> None:
+    def _fail(self, error: OSError) -> None:
         """The batch is void: its publishes are refused, its acks go into the next one."""
         self.store.batch_done(error)
-        for what, entry in records:
-            if what == "publish":
-                self.entries.pop(entry.name, None)
-            else:
-                self.acks.append(entry)
+        refused = {entry.name for what, entry in self.batch if what == "publish"}
+        self.acks = [entry for what, entry in self.batch if what == "ack"] + self.acks
+        self.acks = [entry for entry in self.acks if entry.name not in refused]
+        for name in refused:
+            self.entries.pop(name, None)
+        self.refused |= refused
+        self.batch = []
 
     def settle(self) -> None:
         self.workers.settle()
@@ -235,9 +288,38 @@ class StoreWorld:
         self.commit(checkpoint=True)
         run(self.store.close())
 
-    def restarted(self, disk: Disk | None = None) -> StoreWorld:
-        return StoreWorld(self.directory, disk, self.journal, self.store.file_bytes).open()
+    def crash(self, dice: random.Random) -> None:
+        """The power goes. Of the batch in flight the journal may have had any beginning."""
+        assert isinstance(self.disk, FaultyDisk)
+        self.disk.crash()
+        self.workers.abandon()
+        self.journal.doubtful |= {entry.name for what, entry in self.batch if what == "publish"}
+        self.journal.records += self.batch[: dice.randint(0, len(self.batch))]
 
-    def keep_some_of_the_interrupted(self, dice: random.Random) -> None:
-        """The power went: the journal may have had any beginning of the batch."""
-        self.journal.records += self.interrupted[: dice.randint(0, len(self.interrupted))]
+    def reopened(self, disk: Disk | None = None) -> StoreWorld:
+        """The same files, after a crash or a stop: all that was promised is there."""
+        self.workers.abandon()
+        journal = self.journal
+        file_bytes = self.store.file_bytes
+        world = StoreWorld(self.directory, disk, journal, self.workers, file_bytes).open()
+        assert set(world.lost) <= journal.doubtful, "what was promised is not lost"
+        assert set(world.entries) == journal.alive() - set(world.lost)
+        journal.doubtful = set(world.lost)
+        world.check()
+        return world
+
+    def check_that_nothing_stays(self) -> None:
+        """When everything is acknowledged, so are the files."""
+        for name in [*self.entries, *self.waiting]:
+            self.ack(name)
+        for _ in range(2):  # the second deletes what the first made garbage of
+            self.publish(bytes(self.store.file_bytes))
+            self.commit()
+            self.settle()
+        for name in list(self.entries):
+            self.ack(name)
+        for _ in range(2):
+            self.commit()
+            self.settle()
+        assert self.files() == {}
+        assert len(self.store._table.forwarding) == 0

@@ -61,10 +61,10 @@ PORTION_BYTES: Final = 1_048_576
 
 def choose(files: Iterable[StoreFile], file_bytes: int) -> list[StoreFile]:
     """The files to compact into one, emptiest first; none if it is not worth it."""
-    every = list(files)
-    if len(every) <= 2:
+    used = [file for file in files if file.size > FILE_HEADER_BYTES]
+    if len(used) <= 2:
         return []
-    candidates = [f for f in every if _is_candidate(f, file_bytes)]
+    candidates = [file for file in used if _is_candidate(file, file_bytes)]
     chosen: list[StoreFile] = []
     live_bytes = 0
     for file in sorted(candidates, key=lambda f: f.live_bytes):

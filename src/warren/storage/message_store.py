@@ -85,8 +85,7 @@ class MessageStore:
         """
         self._compactor.file_bytes = self.file_bytes
         if self.is_transient:
-            await self._workers.run_in_thread(partial(wipe, self._directory))
-            found = Survey()
+            found = await self._workers.run_in_thread(partial(wipe, self._directory))
         else:
             known = None if state is None else self._decode(state)
             found = await self._workers.run_in_thread(partial(survey, self._directory, known))

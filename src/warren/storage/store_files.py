@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from warren.storage.disk import Disk, append_all
+from warren.storage.layout import numbered
 from warren.storage.record_format import FILE_HEADER_BYTES, file_header
+from warren.storage.states import TRANSIENT_FILE_MIN
 
 FILE_BYTES: Final = 16 * 1_048_576
 """A file that has reached this size is followed by the next (`msg_store_file_size_limit`)."""
@@ -75,6 +77,7 @@ class StoreDirectory:
         self.disk: Final = disk
         self.is_transient: Final = is_transient
         self.salt: Final = salt
+        self.first_number: Final = TRANSIENT_FILE_MIN if is_transient else 0
 
     def make(self) -> None:
         self.disk.make_directory(self.path)
@@ -82,11 +85,10 @@ class StoreDirectory:
             self.disk.sync_directory(self.path.parent)
 
     def file(self, number: int) -> Path:
-        return self.path / f"{number}{SUFFIX}"
+        return self.path / f"{number - self.first_number}{SUFFIX}"
 
     def numbers(self) -> list[int]:
-        stems = [n.removesuffix(SUFFIX) for n in self.disk.list(self.path) if n.endswith(SUFFIX)]
-        return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+        return [n + self.first_number for n in numbered(self.disk.list(self.path), SUFFIX)]
 
     def create(self, number: int) -> StoreFile:
         """An empty file whose name survives a power cut before anything refers to it."""

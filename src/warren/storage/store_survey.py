@@ -64,12 +64,12 @@ class Survey:
     problems: list[str] = field(default_factory=list)
 
 
-def wipe(directory: StoreDirectory) -> int:
-    """For a store that nobody expects to outlive the process: the first number to use."""
+def wipe(directory: StoreDirectory) -> Survey:
+    """Begin with nothing, as a store does whose records need not outlive the process."""
     directory.make()
     for number in directory.numbers():
         directory.disk.unlink(directory.file(number))
-    return 0
+    return Survey(next_number=directory.first_number)
 
 
 def survey(directory: StoreDirectory, state: StoreState | None) -> Survey:
