@@ -47,7 +47,8 @@ def kernels() -> Kernels:
 
 def state(reader: Any) -> tuple[Any, ...]:
     landing = reader.landing()
-    return reader.octets, reader.frames, reader.has_stopped, landing is not None and landing.nbytes
+    room = None if landing is None else landing.nbytes
+    return reader.octets, reader.frames, reader.has_stopped, reader.is_in_content(), room
 
 
 def small_readers(kernels: Kernels) -> list[Any]:

@@ -209,6 +209,8 @@ def test_a_queued_message_begins_ready_and_never_delivered(kernel: ModuleType) -
     assert (queued.message, queued.sequence, queued.expires_at_ms) == (message, 2**63, 5)
     assert (queued.redelivered, queued.holder) == (False, None)
     assert (queued.delivery_count, queued.delivered_at_ms) == (0, 0)
+    assert (queued.state, queued.publisher, queued.publisher_sequence) == (0, None, 0)
+    assert (queued.store_file, queued.store_offset, queued.size) == (-1, 0, 0)
 
 
 def test_two_equal_messages_are_still_two(kernel: ModuleType) -> None:
