@@ -3,6 +3,10 @@
 Held is what the kernel counts (resident pages), not what Python believes to have allocated: it
 is the kernel that ends processes. For the same reason "the machine" is whatever limit is lowest:
 in a container that of a control group, which may be set on any level above our own.
+
+The kernel also counts what we have freed, as long as the allocator keeps it for later. A queue of
+large messages that was emptied would leave the alarm on for ever; so whenever there seems to be too
+much, the allocator is asked to give back what it has to spare, and only the rest counts.
 """
 
 from __future__ import annotations
@@ -29,11 +33,17 @@ _CGROUP_V2: Final = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/unified"
 
 class MemoryMonitor:
     def __init__(
-        self, board: AlarmBoard, node: str, read_used: Callable[[], int], total_bytes: int
+        self,
+        board: AlarmBoard,
+        node: str,
+        total_bytes: int,
+        read_used: Callable[[], int],
+        give_back: Callable[[], None],
     ) -> None:
         self._board = board
         self._node = node
         self._read_used = read_used
+        self._give_back = give_back
         self.total_bytes = total_bytes
         self.used_bytes = 0
         self.limit_bytes = total_bytes
@@ -56,6 +66,9 @@ class MemoryMonitor:
         RabbitMQ: between two checks lies a second."""
         was_alarmed = self.is_alarmed
         self.used_bytes = self._read_used()
+        if self.used_bytes > self.limit_bytes:
+            self._give_back()
+            self.used_bytes = self._read_used()
         if self.used_bytes > self.limit_bytes:
             self._board.set(self._node, Resource.MEMORY)
         else:

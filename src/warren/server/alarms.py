@@ -30,7 +30,9 @@ class NodeAlarms:
         if total_bytes is None:
             total_bytes = memory.TOTAL_BYTES_UNKNOWN
             _log.warning("total memory is unknown", assumed_bytes=total_bytes)
-        self.memory = MemoryMonitor(board, config.name, machine.memory_used, total_bytes)
+        self.memory = MemoryMonitor(
+            board, config.name, total_bytes, machine.memory_used, machine.Trimming()
+        )
         self.memory.paging_ratio = config.memory_paging_ratio
         self.disk = DiskMonitor(board, config.name, lambda: machine.disk_free(config.data_dir))
         board.listeners.append(self._log_change)

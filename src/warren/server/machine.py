@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ _STATM: Final = Path("/proc/self/statm")
 _MEMINFO: Final = Path("/proc/meminfo")
 _OWN_CGROUPS: Final = Path("/proc/self/cgroup")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+# Trimming takes the longer the more memory there is, and nothing else happens meanwhile.
+TRIM_TIME_SHARE_MAX: Final = 0.02
 
 
 def memory_used() -> int:
@@ -36,6 +39,33 @@ def disk_free(path: Path) -> int:
     """Bytes an ordinary user can still write there. Raises OSError."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
+
+
+class Trimming:
+    """Has the C library's allocator return what it holds of freed memory, but not too often.
+
+    Where there is no such function (it is glibc's), nothing happens.
+    """
+
+    def __init__(self) -> None:
+        self._not_before_s = 0.0
+
+    def __call__(self) -> None:
+        began_s = time.monotonic()
+        if began_s < self._not_before_s:
+            return
+        _trim()
+        ended_s = time.monotonic()
+        self._not_before_s = ended_s + (ended_s - began_s) / TRIM_TIME_SHARE_MAX
+
+
+def _trim() -> None:
+    # Imported here: most brokers never come near their limit.
+    from ctypes import CDLL
+
+    malloc_trim = getattr(CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)
 
 
 def _read(path: Path) -> str:

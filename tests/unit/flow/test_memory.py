@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from manual_clock import ManualClock
-from warren.flow.alarms import AlarmBoard, Resource
+from warren.flow.alarms import AlarmBoard
 from warren.flow.memory import (
     MemoryMonitor,
     cgroup_limit,
@@ -22,9 +22,18 @@ NODE = "warren@here"
 class Meter:
     def __init__(self) -> None:
         self.used = 0
+        self.spare = 0
 
-    def __call__(self) -> int:
-        return self.used
+    def read(self) -> int:
+        return self.used + self.spare
+
+    def give_back(self) -> None:
+        self.spare = 0
+
+
+def monitored(meter: Meter) -> MemoryMonitor:
+    board = AlarmBoard(ManualClock())
+    return MemoryMonitor(board, NODE, 10 * GIB, meter.read, meter.give_back)
 
 
 @pytest.mark.parametrize(
@@ -43,15 +52,15 @@ def test_the_limit_is_never_more_than_there_is(watermark: Amount, limit: int) ->
 
 
 def test_the_alarm_is_set_above_the_limit_and_cleared_at_it() -> None:
-    board, meter = AlarmBoard(ManualClock()), Meter()
-    monitor = MemoryMonitor(board, NODE, meter, 10 * GIB)
+    meter = Meter()
+    monitor = monitored(meter)
     monitor.set_watermark(Absolute(GIB))
     meter.used = GIB
     assert not monitor.check()
     assert not monitor.is_alarmed
     meter.used = GIB + 1
     assert monitor.check()
-    assert board.is_set(NODE, Resource.MEMORY)
+    assert monitor.is_alarmed
     assert not monitor.check()
     meter.used = GIB
     assert monitor.check()
@@ -60,14 +69,36 @@ def test_the_alarm_is_set_above_the_limit_and_cleared_at_it() -> None:
 
 def test_a_watermark_of_nothing_is_always_passed() -> None:
     meter = Meter()
-    monitor = MemoryMonitor(AlarmBoard(ManualClock()), NODE, meter, 10 * GIB)
+    monitor = monitored(meter)
     monitor.set_watermark(Relative(0))
     meter.used = 1
     assert monitor.check()
 
 
+def test_what_the_allocator_can_spare_does_not_count() -> None:
+    meter = Meter()
+    monitor = monitored(meter)
+    monitor.set_watermark(Absolute(GIB))
+    meter.used, meter.spare = GIB - 1, GIB
+    assert not monitor.check()
+    assert monitor.used_bytes == GIB - 1
+    meter.used = GIB + 1
+    monitor.check()
+    meter.used, meter.spare = 1, 2 * GIB
+    assert monitor.check()
+    assert not monitor.is_alarmed
+
+
+def test_the_allocator_is_left_alone_while_there_is_enough() -> None:
+    meter = Meter()
+    monitor = monitored(meter)
+    meter.spare = GIB
+    monitor.check()
+    assert monitor.used_bytes == GIB
+
+
 def test_paging_begins_at_a_share_of_the_limit() -> None:
-    monitor = MemoryMonitor(AlarmBoard(ManualClock()), NODE, Meter(), 10 * GIB)
+    monitor = monitored(Meter())
     monitor.set_watermark(Absolute(GIB))
     assert monitor.paging_bytes == GIB // 2
     monitor.paging_ratio = 0.75

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -191,3 +193,24 @@ def test_this_machine_answers(tmp_path: Path) -> None:
     assert machine.disk_free(tmp_path) >= 0
     with pytest.raises(OSError, match="No such file"):
         machine.disk_free(tmp_path / "missing")
+
+
+def test_freed_memory_is_given_back_to_the_machine() -> None:
+    """In a process of its own, whose allocator nobody else has used."""
+    done = subprocess.run(
+        [sys.executable, "-c", EMPTIED_QUEUE], check=True, capture_output=True, text=True
+    )
+    before, after = map(int, done.stdout.split())
+    assert before > 80_000_000
+    assert after < before / 2
+
+
+EMPTIED_QUEUE = """
+from warren.server import machine
+bodies = [bytes(4000) for _ in range(20_000)]
+last = bytes(4000)
+del bodies
+print(machine.memory_used())
+machine.Trimming()()
+print(machine.memory_used())
+"""
