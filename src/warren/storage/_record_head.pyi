@@ -1,0 +1,3 @@
+from warren.wire._codec import Message
+
+def encode_head(message: Message, references: int, file: int, offset: int, salt: int) -> bytes: ...
