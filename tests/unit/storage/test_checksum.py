@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -50,6 +51,13 @@ def test_every_way_computes_the_same_wherever_the_data_begins(
 ) -> None:
     view = memoryview(data)[start:]
     assert len({way(view, value) for way in WAYS.values()}) == 1
+
+
+@pytest.mark.parametrize("size", [383, 384, 385, 1_159, 6_143, 6_144, 6_145, 13_000, 20_001])
+def test_every_way_computes_the_same_however_long_the_data_is(size: int) -> None:
+    """Long data is summed in several stretches at a time."""
+    data = random.Random(size).randbytes(size)
+    assert len({way(data, 7) for way in WAYS.values()}) == 1
 
 
 @given(data=st.binary(max_size=200), cut=st.integers(0, 200))
