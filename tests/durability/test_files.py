@@ -201,17 +201,3 @@ def test_the_directory_is_laid_out_as_before(mortal: BrokerProcess, files: DataF
     with client_of(mortal) as client:
         client.call(1, "queue.delete", queue="named")
     eventually(lambda: not directory.exists(), RECLAIMED_WITHIN_S)
-
-
-def test_after_a_restart_a_queue_begins_a_new_segment(
-    mortal: BrokerProcess, files: DataFiles
-) -> None:
-    """S29: no position is used twice, so what follows goes to a file of its own."""
-    declare_in(mortal, "segments")
-    seen = []
-    for number in range(3):
-        send(mortal, numbered(3, start=number * 3), "segments")
-        mortal.restart()
-        seen.append([path.name for path in files.segments_of("segments")])
-    assert seen == [["0.idx"], ["0.idx", "1.idx"], ["0.idx", "1.idx", "2.idx"]]
-    assert bodies(look_once(mortal, "segments")) == numbered(9)
