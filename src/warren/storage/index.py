@@ -68,6 +68,8 @@ class _Chores:
     dead: list[QueueIndex] = field(default_factory=list)
     funerals: list[QueueIndex] = field(default_factory=list)
     wants_checkpoint: bool = False
+    incompressible_bytes: int = 0
+    """How long the journal still was after it was made as short as possible."""
     is_running: bool = False
     is_closing: bool = False
 
@@ -91,14 +93,13 @@ class IndexStore:
         # Deleted, but the message store is still to be told of their bodies.
         self._zombies: dict[QueueIndex, None] = {}
         self._next_queue_id = 1
-        self._wall_offset_ms = host.clock.wall_seconds() * 1_000 - host.clock.now_ms()
 
     # Start and end.
 
     async def open(self) -> list[RecoveredQueue]:
         """Raises NewerFormat, before anything is changed, and OSError."""
         host = self._host
-        recovery = Recovery(self.layout, host.disk, self._wall_offset_ms)
+        recovery = Recovery(self.layout, host.disk)
         await host.workers.run_in_thread(recovery.load)
         checkpoint = recovery.checkpoint
         bodies, transient_bodies = self._stores
@@ -132,13 +133,13 @@ class IndexStore:
         if recovery.journal_sizes:
             newest = max(recovery.journal_sizes)
             journal.resume_after(newest, recovery.journal_sizes[newest])
-        buffer = RecordBuffer(salt, self._wall_offset_ms)
+        buffer = RecordBuffer(salt)
         self._batches = Batches(host, journal, buffer, self._stores)
         self._batches.embed_below = self.embed_below
         self._batches.on_done = self._batch_done
         self._batches.on_failure = self._failed
-        self._scatter = Scatter(host, self.layout, self._batches, salt, self._wall_offset_ms)
-        self._reading = SegmentReading(host, self.layout, salt, self._wall_offset_ms)
+        self._scatter = Scatter(host, self.layout, self._batches, salt)
+        self._reading = SegmentReading(host, self.layout, salt)
         self._funerals = Funerals(host, self.layout, self._batches, salt)
         number = journal.new_number()
 
@@ -169,9 +170,11 @@ class IndexStore:
         self._batches.touched[queue] = None
         for segment in list(state.segments.values()):
             if not segment.live:
-                queue.bury(segment)
+                queue.removable.append(segment)
             elif segment.doomed:
                 queue.doomed_segments.append(segment)
+        if queue.removable:
+            self._chores.dead.append(queue)
         if queue.doomed_segments:
             self._chores.funerals.append(queue)
         return _recovered(queue)
@@ -219,12 +222,20 @@ class IndexStore:
 
     async def delete_queue(self, name: str) -> None:
         """Forget the queue and all it has; returns when that would survive a power cut."""
+        queue = self.drop_queue(name)
+        if queue is not None:
+            await self.bury_queue(queue)
+
+    def drop_queue(self, name: str) -> QueueIndex | None:
+        """Forget the queue now, so that another one may have its name; `bury_queue` it."""
         queue = self.queues.pop(name, None)
-        if queue is None:
-            return
-        queue.discard()
-        self._batches.delete(queue.queue_id)
-        self._reading.forget(queue.queue_id)
+        if queue is not None:
+            queue.discard()
+            self._batches.delete(queue.queue_id)
+            self._reading.forget(queue.queue_id)
+        return queue
+
+    async def bury_queue(self, queue: QueueIndex) -> None:
         await self._batches.flush()
         self._bury_queue(queue)
 
@@ -296,8 +307,10 @@ class IndexStore:
         return bool(chores.dead or chores.funerals or self._is_checkpoint_due())
 
     def _is_checkpoint_due(self) -> bool:
-        is_long = self._batches.journal.total_bytes > self.journal_file_bytes
-        return is_long or self._chores.wants_checkpoint
+        chores = self._chores
+        due_bytes = max(chores.incompressible_bytes, self.journal_file_bytes // 2)
+        is_long = self._batches.journal.total_bytes > due_bytes + self.journal_file_bytes // 2
+        return is_long or chores.wants_checkpoint
 
     def _wake(self) -> None:
         chores = self._chores
@@ -357,6 +370,7 @@ class IndexStore:
             self._batches.touched.update(touched)
             raise
         await self._checkpoint(is_clean=False)
+        self._chores.incompressible_bytes = self._batches.journal.total_bytes
 
     async def _checkpoint(self, *, is_clean: bool) -> None:
         journal = self._batches.journal

@@ -72,7 +72,9 @@ class VhostStorage:
 
     def _delete(self, name: str) -> None:
         self._backings.pop(name, None)
-        self._host.workers.spawn(self.index.delete_queue(name))
+        dropped = self.index.drop_queue(name)
+        if dropped is not None:
+            self._host.workers.spawn(self.index.bury_queue(dropped))
 
     def recovered_levels(self, name: str) -> list[int]:
         """Priorities of which a queue had messages before the start."""
