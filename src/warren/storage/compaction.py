@@ -80,6 +80,7 @@ def choose(files: Iterable[StoreFile], file_bytes: int) -> list[StoreFile]:
 def _is_candidate(file: StoreFile, file_bytes: int) -> bool:
     return (
         file.is_sealed
+        and not file.is_being_written
         and not file.is_unreadable
         and len(file.deaths) >= file.patience
         and file.live_bytes * 2 < max(file.size, file_bytes)

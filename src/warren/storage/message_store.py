@@ -148,6 +148,7 @@ class MessageStore:
             self._successor(table.current)
         for stretch in self._buffer.stretches:
             stretch.file.users += 1
+            stretch.file.is_being_written = True
         self._wake()
         writes: Writes = [(s.file.descriptor, s.pieces) for s in self._buffer.stretches]
         return writes, [] if self.is_transient else [descriptor for descriptor, _ in writes]
@@ -159,10 +160,12 @@ class MessageStore:
         count = len(self._buffer.flight)
         for stretch in self._buffer.land():
             stretch.file.users -= 1
+            stretch.file.is_being_written = False
             if error is None:
                 self.counters.bytes_written += stretch.file.size - stretch.start
             if stretch.file.is_sealed:
                 self._housekeeping.finished(stretch.file)
+                self._table.wants_compaction = True
         if error is None:
             self.counters.records_written += count
             if count:

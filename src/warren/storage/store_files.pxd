@@ -12,6 +12,7 @@ cdef class StoreFile:
     cdef public int64_t dead_weight
     cdef public object deaths
     cdef public bint is_sealed
+    cdef public bint is_being_written
     cdef public Py_ssize_t users
     cdef public bint is_suspect
     cdef public bint is_unreadable

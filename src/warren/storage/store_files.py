@@ -42,6 +42,7 @@ class StoreFile:
         self.dead_weight = 0
         self.deaths = array("I")
         self.is_sealed = False  # nothing is appended any more
+        self.is_being_written = False  # by the batch in flight: what is in it is not all there yet
         self.users = 0  # reads, batches and compactions that need the file to exist
         self.is_suspect = False  # seems to be half garbage
         self.is_unreadable = False
