@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
-from manual_clock import ManualClock
 from warren.storage.committer import Committer, ThreadCommitter
 from warren.storage.disk import Disk, RealDisk
 from warren.storage.index import IndexStore, RecoveredQueue
@@ -69,7 +68,6 @@ class IndexWorld:
         self.workers = LoopWorkers()
         loop = asyncio.get_running_loop()
         self.committer: Committer = ThreadCommitter(self.disk, loop)
-        self.clock = ManualClock()
         self.bodies = MessageStore(directory / "msg_store_persistent", self.disk, self.workers)
         self.transient_bodies = MessageStore(
             directory / "msg_store_transient", self.disk, self.workers, is_transient=True
@@ -78,7 +76,6 @@ class IndexWorld:
             self.disk,
             self.committer,
             self.workers,
-            self.clock,
             loop.call_soon,
             loop.create_future,
             secrets.randbits,

@@ -3,9 +3,8 @@
 
 @cython.final
 cdef class RecordBuffer:
-    def __init__(self, uint32_t salt, int64_t wall_offset_ms):
+    def __init__(self, uint32_t salt):
         self._salt = salt
-        self._wall_offset_ms = wall_offset_ms
         self._data = bytearray(BUFFER_BYTES_MIN)
 
     cpdef object clear(self):
@@ -103,7 +102,7 @@ cdef class RecordBuffer:
             queued.sequence,
         )
         put16(p + 10, <uint16_t>route_key_bytes)
-        put64(p + 24, queued.expires_at_ms + self._wall_offset_ms if queued.expires_at_ms else 0)
+        put64(p + 24, <uint64_t>queued.expires_at_ms)
         put32(p + 32, <uint32_t>raw_bytes)
         put32(p + 36, <uint32_t>body_bytes)
         memcpy(at, PyBytes_AS_STRING(message.route_key), route_key_bytes)
@@ -117,7 +116,7 @@ cdef class RecordBuffer:
         if queued.store_file >= TRANSIENT_FILE_MIN:
             flags |= FLAG_TRANSIENT
         put_head(p, KIND_PUBLISH, flags, queue_id, queued.sequence)
-        put64(p + 24, queued.expires_at_ms + self._wall_offset_ms if queued.expires_at_ms else 0)
+        put64(p + 24, <uint64_t>queued.expires_at_ms)
         put32(p + 32, 0)
         put32(p + 36, queued.size)
         put64(p + PUBLISH_BYTES, <uint64_t><int64_t>queued.store_file)

@@ -6,7 +6,6 @@ from warren.wire._codec cimport Message, PropertyBlock, QueuedMessage
 cdef class RecordBuffer:
     cdef readonly Py_ssize_t size
     cdef uint32_t _salt
-    cdef int64_t _wall_offset_ms
     cdef bytearray _data
     cdef uint8_t* _reserve(self, Py_ssize_t count) except NULL
     cdef int _finish(self, uint8_t* record, Py_ssize_t length) noexcept
@@ -48,11 +47,11 @@ cdef class Record:
 
 cdef class EntryReader:
     cdef readonly Py_ssize_t position
+    cdef readonly uint64_t passed
     cdef readonly Py_ssize_t damaged
     cdef uint32_t _salt
     cdef uint64_t _base
     cdef bytes _wanted
-    cdef int64_t _wall_offset_ms
     cdef Message _before
     cpdef list read(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max)
     cdef bint _is_wanted(self, Record record) noexcept

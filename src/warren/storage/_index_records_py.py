@@ -43,9 +43,8 @@ _KINDS: Final = range(PUBLISH, FILE_START + 1)
 
 
 class RecordBuffer:
-    def __init__(self, salt: int, wall_offset_ms: int) -> None:
+    def __init__(self, salt: int) -> None:
         self._salt = salt
-        self._wall_offset_ms = wall_offset_ms
         self._data = bytearray()
 
     @property
@@ -106,19 +105,16 @@ class RecordBuffer:
         self._append(FILE_START, 0, number, ACK_FIELDS.pack(previous, previous_end))
 
     def _publish(self, queue_id: int, queued: QueuedMessage) -> None:
-        expires_at_ms = queued.expires_at_ms
-        if expires_at_ms:
-            expires_at_ms += self._wall_offset_ms
         if queued.store_file != EMBEDDED:
             flags = STORED | (TRANSIENT if queued.store_file >= TRANSIENT_FILE_MIN else 0)
             location = LOCATION.pack(queued.store_file, queued.store_offset)
-            fields = PUBLISH_FIELDS.pack(expires_at_ms, 0, queued.size)
+            fields = PUBLISH_FIELDS.pack(queued.expires_at_ms, 0, queued.size)
             self._append(PUBLISH, queue_id, queued.sequence, fields + location, (flags, 0))
             return
         message = queued.message
         raw = message.properties.raw
         flags = 0 if message.properties.persistent else TRANSIENT
-        fields = PUBLISH_FIELDS.pack(expires_at_ms, len(raw), len(message.body))
+        fields = PUBLISH_FIELDS.pack(queued.expires_at_ms, len(raw), len(message.body))
         content = b"".join((fields, message.route_key, raw, message.body))
         details = (flags, len(message.route_key))
         self._append(PUBLISH, queue_id, queued.sequence, content, details)
@@ -158,13 +154,10 @@ class Record:
     def payload(self, data: bytes) -> bytes:
         return data[self.start + HEAD.size : self.start + self.length]
 
-    def queued(self, data: bytes, wall_offset_ms: int) -> QueuedMessage:
+    def queued(self, data: bytes) -> QueuedMessage:
         """The message a PUBLISH is about; without content if the message store has that."""
-        expires_at_ms = self.expires_at_ms
-        if expires_at_ms:
-            expires_at_ms = max(1, expires_at_ms - wall_offset_ms)
         message = None if self.flags & STORED else self._message(data)
-        queued = QueuedMessage(message, self.sequence, expires_at_ms)  # type: ignore[arg-type]
+        queued = QueuedMessage(message, self.sequence, self.expires_at_ms)  # type: ignore[arg-type]
         queued.size = self.size
         queued.store_file = self.store_file
         queued.store_offset = self.store_offset
@@ -203,18 +196,19 @@ def scan(data: bytes, start: int, salt: int) -> tuple[list[Record], int, list[tu
 class EntryReader:
     """Makes messages of a segment that begins at sequence number `base`."""
 
-    def __init__(self, salt: int, base: int, wanted: bytes, wall_offset_ms: int) -> None:
+    def __init__(self, salt: int, base: int, wanted: bytes) -> None:
         self._salt = salt
         self._base = base
         self._wanted = wanted
-        self._wall_offset_ms = wall_offset_ms
         self.position = 0
+        self.passed = base
         self.damaged = 0
 
     def read(self, data: bytes, start: int, bytes_max: int) -> list[QueuedMessage]:
         """Those that `wanted` has a bit for, of about `bytes_max` together.
 
-        Leaves in `position` where to go on, and counts in `damaged` the bytes it had to pass over.
+        Leaves in `position` where to go on, and in `passed` the number after the highest it came
+        by; counts in `damaged` the bytes it could make nothing of.
         """
         entries: list[QueuedMessage] = []
         position = start
@@ -228,8 +222,10 @@ class EntryReader:
                 position = found
                 continue
             position = _aligned(record.start + record.length)
+            if record.kind == PUBLISH:
+                self.passed = max(self.passed, record.sequence + 1)
             if self._is_wanted(record):
-                queued = record.queued(data, self._wall_offset_ms)
+                queued = record.queued(data)
                 queued.state = SEGMENTED
                 entries.append(queued)
                 bytes_max -= record.length

@@ -8,8 +8,8 @@ cdef class Record:
     def payload(self, bytes data not None):
         return data[self.start + HEAD_BYTES : self.start + self.length]
 
-    def queued(self, bytes data not None, int64_t wall_offset_ms):
-        return queued_of(self, data, wall_offset_ms, None)
+    def queued(self, bytes data not None):
+        return queued_of(self, data, None)
 
 
 cdef bint is_good(const uint8_t* p, Py_ssize_t room, uint32_t salt) noexcept nogil:
@@ -104,15 +104,12 @@ cdef Message message_at(const uint8_t* p, Message before):
     )
 
 
-cdef QueuedMessage queued_of(Record record, bytes data, int64_t wall_offset_ms, Message before):
-    cdef int64_t expires_at_ms = record.expires_at_ms
+cdef QueuedMessage queued_of(Record record, bytes data, Message before):
     cdef Message message = None
     cdef QueuedMessage queued
-    if expires_at_ms:
-        expires_at_ms = max(1, expires_at_ms - wall_offset_ms)
     if not record.flags & FLAG_STORED:
         message = message_at(<const uint8_t*>PyBytes_AS_STRING(data) + record.start, before)
-    queued = QueuedMessage(message, record.sequence, expires_at_ms)
+    queued = QueuedMessage(message, record.sequence, record.expires_at_ms)
     queued.size = <uint32_t>record.size
     queued.store_file = record.store_file
     queued.store_offset = record.store_offset
@@ -140,13 +137,11 @@ def scan(bytes data not None, Py_ssize_t start, uint32_t salt):
 
 @cython.final
 cdef class EntryReader:
-    def __init__(
-        self, uint32_t salt, uint64_t base, bytes wanted not None, int64_t wall_offset_ms
-    ):
+    def __init__(self, uint32_t salt, uint64_t base, bytes wanted not None):
         self._salt = salt
         self._base = base
+        self.passed = base
         self._wanted = wanted
-        self._wall_offset_ms = wall_offset_ms
 
     cpdef list read(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max):
         cdef const uint8_t* first = <const uint8_t*>PyBytes_AS_STRING(data)
@@ -163,8 +158,10 @@ cdef class EntryReader:
                 position = found
             record = record_at(first, position)
             position = aligned(position + record.length)
+            if record.kind == KIND_PUBLISH and record.sequence >= self.passed:
+                self.passed = record.sequence + 1
             if self._is_wanted(record):
-                queued = queued_of(record, data, self._wall_offset_ms, self._before)
+                queued = queued_of(record, data, self._before)
                 queued.state = STATE_SEGMENTED
                 if queued.message is not None:
                     self._before = queued.message

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from warren.storage.batches import Batches
-from warren.storage.checkpoint import QueueState, encode_queue
+from warren.storage.checkpoint import encode_queue
 from warren.storage.disk import replace_file
 from warren.storage.funerals import Funerals, sweep
 from warren.storage.index_host import Bodies, IndexHost
@@ -114,8 +114,8 @@ class IndexStore:
         await self._begin_journal(recovery, salt)
         self._next_queue_id = recovery.next_queue_id
         recovered = [self._adopt(queue) for queue in recovery.queues.values()]
-        for state in recovery.deleted:
-            self._adopt_deleted(state)
+        for deleted in recovery.deleted:
+            self._adopt_deleted(deleted)
         if checkpoint is not None and not self.findings.is_clean:
             known = [*self.queues.values(), *self._zombies]
             await host.workers.run_in_thread(partial(sweep, self.layout, host.disk, known))
@@ -173,16 +173,19 @@ class IndexStore:
                 queue.removable.append(segment)
             elif segment.doomed:
                 queue.doomed_segments.append(segment)
+        queue.ack(list(recovering.orphans.values()))
         if queue.removable:
             self._chores.dead.append(queue)
         if queue.doomed_segments:
             self._chores.funerals.append(queue)
         return _recovered(queue)
 
-    def _adopt_deleted(self, state: QueueState) -> None:
+    def _adopt_deleted(self, recovering: RecoveringQueue) -> None:
         """A deletion that was not finished."""
+        state = recovering.state
         queue = QueueIndex(self._batches, state.queue_id, state.name)
         queue.segments = state.segments
+        queue.ack(list(recovering.orphans.values()))
         self._bury_queue(queue)
 
     def _report(self) -> None:

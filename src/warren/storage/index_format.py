@@ -7,17 +7,17 @@ Numbers are little-endian. Records begin at multiples of 8 bytes; what fills the
                         u8  kind       u8 flags      u16 length of the route key
                         u32 queue      by number, which QUEUE records give names to
                         u64 sequence
-    PUBLISH             i64 expires at, wall clock in ms, 0 never
+    PUBLISH             i64 expires at, in the broker's milliseconds, 0 never
                         u32 length of the properties      u32 length of the body
                           STORED:  i64 file, i64 offset in the message store
                           else:    route key, properties, body
     ACK                 u64 count of sequence numbers     u64 their body bytes together
                           STORED:  i64 file, i64 offset; count is 1
-    ACK_RANGE           u64 end: all from `sequence` to before this that is in segments
+    ACK_RANGE           u64 end: everything from `sequence` to before this
     QUEUE               the queue's name
     DELETE
     FILE_START          u64 number of the file before this one, u64 where that ends; `sequence` is
-                        this file's own
+                        this file's own, and so is the first number if there was none before
 
 The salt is a random number kept in the header of every file. A search for the next good record
 after a damaged one looks at every eighth byte, bodies included, and what clients put into those

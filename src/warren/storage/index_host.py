@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from warren.model.clock import Clock
 from warren.storage.committer import Committer
 from warren.storage.disk import Buffer, Disk
 from warren.storage.workers import Workers
@@ -31,7 +30,6 @@ class IndexHost:
     disk: Disk
     committer: Committer
     workers: Workers
-    clock: Clock
     call_soon: Callable[[Callable[[], None]], object]
     new_promise: Callable[[], Promise]
     random_bits: Callable[[int], int]

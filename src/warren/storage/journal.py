@@ -40,7 +40,7 @@ class Journal:
         self.number = -1
         self.descriptor = -1
         self.size = 0  # of what is safe
-        self._previous = (0, 0)
+        self._previous: tuple[int, int] | None = None
         self._next_number = 0
         self._sizes: dict[int, int] = {}  # of the files before the current one
         self._left: list[int] = []  # descriptors to close
@@ -92,7 +92,7 @@ class Journal:
     def lead_in(self, buffer: RecordBuffer) -> None:
         """What the first batch of a file begins with."""
         if self.size == FILE_HEADER_BYTES:
-            buffer.file_started(self.number, *self._previous)
+            buffer.file_started(self.number, *(self._previous or (self.number, 0)))
 
     # These block.
 

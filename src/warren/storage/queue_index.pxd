@@ -77,6 +77,7 @@ cdef class QueueIndex:
     @cython.locals(first=uint64_t, end=uint64_t, body_bytes=uint64_t)
     cpdef object close_run(self)
     cdef object _become_dirty(self)
+    cdef object _merge_stored(self)
     @cython.locals(queue_id=uint32_t, position=Py_ssize_t, size_before=Py_ssize_t, file=Py_ssize_t)
     cpdef bint encode(self, BufferType buffer, Py_ssize_t bytes_max) except -1
     @cython.locals(queued=QueuedType)

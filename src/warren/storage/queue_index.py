@@ -20,6 +20,7 @@ once per batch or less often is elsewhere: batches.py, scatter.py, segment_readi
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from warren.storage.index_records import RecordBuffer
@@ -153,7 +154,11 @@ class QueueIndex:
             self.journaled_dead = 0
 
     def ack_range(self, start: int, end: int) -> None:
-        """Nobody needs any more what is in segments from `start` to before `end`."""
+        """Nobody needs any more what is numbered from `start` to before `end`.
+
+        That is for messages in segments; what of these numbers is in memory only has been
+        acknowledged before.
+        """
         self.close_run()
         self.ranges.append((start, end))
         for number, places in pieces_of(start, end):
@@ -310,8 +315,7 @@ class QueueIndex:
             del self.gathered[:position]
         if self.gathered_stored:
             buffer.publishes(queue_id, self.gathered_stored, 0, UNBOUNDED)
-            self.writing.extend(self.gathered_stored)
-            self.gathered_stored = []
+            self._merge_stored()
         self.gathered_dead = 0
         self.journaled_bytes += buffer.size - size_before
         for first, count, body_bytes, file, offset in self.acks:
@@ -326,6 +330,14 @@ class QueueIndex:
         self.writing_dead, self.dead_segments = self.dead_segments, []
         self.is_dirty = bool(self.gathered)
         return not self.is_dirty
+
+    def _merge_stored(self) -> None:
+        """Those with their body in a store are never left over, and embedded ones may be."""
+        self.writing.extend(self.gathered_stored)
+        self.writing.sort(key=attrgetter("sequence"))
+        self.gathered_stored = []
+        if self.gathered:
+            self.is_ordered = False
 
     def written(self, journal_number: int) -> None:
         """The batch is safe, in this file of the journal."""
@@ -385,9 +397,14 @@ class QueueIndex:
 
     # What copying to segments asks for.
 
-    def unscattered(self) -> list[list[QueuedMessage]]:
-        """What is not in segments, in lists."""
-        return [self.journaled, self.writing, self.gathered, self.gathered_stored]
+    def note_segmented(self) -> None:
+        """Find out anew below which number everything is in segments."""
+        lists = (self.journaled, self.writing, self.gathered, self.gathered_stored)
+        if self.is_ordered:
+            first = [entries[0].sequence for entries in lists if entries]
+        else:
+            first = [queued.sequence for entries in lists for queued in entries]
+        self.segmented_below = min(first, default=self.next_sequence)
 
     def begin_scattering(self) -> None:
         assert not self.scattering, "a queue is scattered once at a time"
@@ -408,6 +425,8 @@ class QueueIndex:
     @property
     def needs_journal_from(self) -> int:
         """The oldest journal file with something of this queue that is nowhere else."""
+        if self.is_deleted:
+            return UNBOUNDED
         if self.scattering:
             return self.scattering_from
         return self.journaled_from if self.journaled else UNBOUNDED

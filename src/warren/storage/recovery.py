@@ -49,6 +49,9 @@ from warren.storage.layout import JOURNAL_SUFFIX, IndexLayout, decode_name, numb
 from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, pieces_of
 from warren.wire.codec import QueuedMessage
 
+# The directories of a virtual host and of all of them, and the data directory.
+PARENTS_SYNCED: Final = 3
+
 _FILE_START_BYTES: Final = FILE_HEADER_BYTES + 40
 
 
@@ -78,6 +81,8 @@ class RecoveringQueue:
     """Whether the message store has the body, of those it was asked for."""
     stored: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Where bodies of segments are, if the segments had to be read."""
+    orphans: dict[int, QueuedMessage] = field(default_factory=dict)
+    """Gone by a purge, or with the queue, and the message store has not been told."""
 
     def see(self, sequence: int) -> None:
         self.state.next_sequence = max(self.state.next_sequence, sequence + 1)
@@ -88,31 +93,43 @@ class RecoveringQueue:
 
     def ack(self, first: int, count: int, body_bytes: int) -> None:
         self.see(first + count - 1)
-        pop = self.journaled.pop
-        if self.journaled:
+        if self.journaled or self.orphans:
             for sequence in range(first, first + count):
-                pop(sequence, None)
+                self.journaled.pop(sequence, None)
+                self.orphans.pop(sequence, None)
         for number, places in pieces_of(first, first + count):
             segment = self.state.segments.get(number)
             if segment is not None:
                 segment.ack(places, body_bytes)
 
     def ack_range(self, start: int, end: int) -> None:
+        # Some may have been in segments by then, and are known from the journal again.
+        for sequence in [s for s in self.journaled if start <= s < end]:
+            self._orphan(sequence)
         for number, places in pieces_of(start, end):
             segment = self.state.segments.get(number)
             if segment is not None:
                 segment.doom(places)
 
+    def delete(self) -> None:
+        self.state.is_deleted = True
+        for sequence in list(self.journaled):
+            self._orphan(sequence)
+
+    def _orphan(self, sequence: int) -> None:
+        queued = self.journaled.pop(sequence)
+        if queued.store_file >= 0:
+            self.orphans[sequence] = queued
+
 
 class Recovery:
-    def __init__(self, layout: IndexLayout, disk: Disk, wall_offset_ms: int) -> None:
+    def __init__(self, layout: IndexLayout, disk: Disk) -> None:
         self._layout = layout
         self._disk = disk
-        self._wall_offset_ms = wall_offset_ms
         self.findings = Findings()
         self.checkpoint: Checkpoint | None = None
         self.queues: dict[int, RecoveringQueue] = {}
-        self.deleted: list[QueueState] = []
+        self.deleted: list[RecoveringQueue] = []
         self.next_queue_id = 1
         self.salt: int | None = None
         self.journal_sizes: dict[int, int] = {}
@@ -123,8 +140,7 @@ class Recovery:
 
     def load(self) -> None:
         """Read the checkpoint and look what journal files there are; raises NewerFormat."""
-        for path in (self._layout.journal_directory, self._layout.queues_directory):
-            self._disk.make_directory(path)
+        self._make_directories()
         names = self._disk.list(self._layout.journal_directory)
         for number in numbered(names, JOURNAL_SUFFIX):
             self.journal_sizes[number] = self._disk.size(self._layout.journal_file(number))
@@ -150,6 +166,13 @@ class Recovery:
             self.checkpoint.store_position
         )
 
+    def _make_directories(self) -> None:
+        directory = self._layout.directory
+        for path in (self._layout.journal_directory, self._layout.queues_directory):
+            self._disk.make_directory(path)
+        for path in (directory, *directory.parents[:PARENTS_SYNCED]):
+            self._disk.sync_directory(path)
+
     @property
     def is_new(self) -> bool:
         return self.checkpoint is None and not self.findings.checkpoint_problem
@@ -169,9 +192,9 @@ class Recovery:
         for number in numbers:
             self._replay_file(number, ends.get(number), number == numbers[-1])
         self._check_bodies()
-        for state in [q.state for q in self.queues.values() if q.state.is_deleted]:
-            self.deleted.append(state)
-            del self.queues[state.queue_id]
+        for queue in [queue for queue in self.queues.values() if queue.state.is_deleted]:
+            self.deleted.append(queue)
+            del self.queues[queue.state.queue_id]
         for queue_id in (*self.queues, *self._names):
             self.next_queue_id = max(self.next_queue_id, queue_id + 1)
 
@@ -182,7 +205,7 @@ class Recovery:
             data = self._read_file(str(self._layout.journal_file(number)), _FILE_START_BYTES)
             records, _, _ = scan(data, FILE_HEADER_BYTES, self._salt_of(data))
             for record in records:
-                if record.kind == FILE_START:
+                if record.kind == FILE_START and record.count < record.sequence:
                     ends[record.count] = record.size
         return ends
 
@@ -243,8 +266,7 @@ class Recovery:
         elif kind == ACK_RANGE:
             queue.ack_range(record.sequence, record.count)
         elif kind == DELETE:
-            queue.journaled.clear()
-            queue.state.is_deleted = True
+            queue.delete()
 
     def _queue(self, queue_id: int) -> RecoveringQueue | None:
         queue = self.queues.get(queue_id)
@@ -261,7 +283,7 @@ class Recovery:
             is_there = self._seen(record.store_file, record.store_offset)
             queue.seen[record.sequence] = is_there
         if not queue.state.is_deleted and not queue.is_segmented(record.sequence):
-            queue.journaled[record.sequence] = record.queued(data, self._wall_offset_ms)
+            queue.journaled[record.sequence] = record.queued(data)
 
     def _is_after_state(self, position: int) -> bool:
         """Whether the message store's state cannot know what is at this position."""
@@ -285,6 +307,8 @@ class Recovery:
     def _check_bodies(self) -> None:
         """Drop what has lost its body; without a checkpoint, tell the store what is wanted."""
         for queue in self.queues.values():
+            if self.checkpoint is None:
+                queue.orphans.clear()  # the store takes what it is not told of for garbage
             for sequence, queued in list(queue.journaled.items()):
                 if queued.store_file < 0:
                     continue

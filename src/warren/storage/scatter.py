@@ -39,14 +39,11 @@ _log = logging.getLogger("warren.storage")
 
 
 class Scatter:
-    def __init__(
-        self, host: IndexHost, layout: IndexLayout, batches: Batches, salt: int, wall_offset_ms: int
-    ) -> None:
+    def __init__(self, host: IndexHost, layout: IndexLayout, batches: Batches, salt: int) -> None:
         self._host = host
         self._layout = layout
         self._batches = batches
         self._salt = salt
-        self._wall_offset_ms = wall_offset_ms
         self.checkpoints = 0
         self.entries_copied = 0
 
@@ -70,6 +67,8 @@ class Scatter:
         begun: list[QueueIndex] = []
         try:
             for queue in queues:
+                if queue.is_deleted:
+                    continue
                 self._begin(queue)
                 begun.append(queue)
                 position = 0
@@ -96,8 +95,7 @@ class Scatter:
     def _finish(self, queue: QueueIndex) -> None:
         self.entries_copied += len(queue.scattering)
         queue.scattering = []
-        waiting = [entries[0].sequence for entries in queue.unscattered() if entries]
-        queue.segmented_below = min(waiting, default=queue.next_sequence)
+        queue.note_segmented()
         queue.close_run()
         queue.acked_segments = {n: s for n, s in queue.acked_segments.items() if s.unwritten_acks}
         queue.blob = encode_queue(queue)
@@ -109,7 +107,7 @@ class Scatter:
         queue.take_back_scattering()
 
     def _new_step(self) -> Step:
-        return Step(self._layout, self._salt, self._wall_offset_ms)
+        return Step(self._layout, self._salt)
 
     async def _next(self, step: Step) -> Step:
         if not step.is_full:

@@ -6,7 +6,8 @@ entries stand in the file in order of their sequence numbers, which those of per
 A segment in which they do not is read as a whole, and sorted.
 
 What should be there and is not, in whatever way the file came to harm, is lost: it is counted,
-reported, and acknowledged, so that nobody waits for it.
+reported, and acknowledged, so that nobody waits for it. A disk that will not read is another matter:
+it is asked again, and if it goes on like that the messages are left where they are.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ if TYPE_CHECKING:
     from warren.storage.queue_index import QueueIndex
 
 CHUNK_BYTES_MIN: Final = 64 * 1_024
+ATTEMPTS: Final = 10
+RETRY_S: Final = 1.0
 
 _log = logging.getLogger("warren.storage")
 
 
 @dataclass(slots=True)
 class Cursor:
-    """The entries of `number` before `sequence` stand before `offset`."""
+    """The entries of a segment before `sequence` stand before `offset`."""
 
-    number: int = -1
+    segment: Segment | None = None
     sequence: int = 0
     offset: int = FILE_HEADER_BYTES
 
@@ -54,21 +57,16 @@ class Piece:
     end: int
     bytes_max: int
     is_complete: bool = False
-    error: OSError | None = None
+    is_missing: bool = False
 
     def read(self, disk: Disk) -> list[QueuedMessage]:
         try:
             descriptor = disk.open(self.path)
-        except OSError as error:
-            self.error = error
-            self.is_complete = True
+        except FileNotFoundError:
+            self.is_complete = self.is_missing = True
             return []
         try:
             return self._read(disk, descriptor)
-        except OSError as error:
-            self.error = error
-            self.is_complete = True
-            return []
         finally:
             disk.close(descriptor)
 
@@ -91,13 +89,10 @@ class Piece:
 
 
 class SegmentReading:
-    def __init__(
-        self, host: IndexHost, layout: IndexLayout, salt: int, wall_offset_ms: int
-    ) -> None:
+    def __init__(self, host: IndexHost, layout: IndexLayout, salt: int) -> None:
         self._host = host
         self._layout = layout
         self._salt = salt
-        self._wall_offset_ms = wall_offset_ms
         self._cursors: dict[int, Cursor] = {}
         self.entries_read = 0
         self.entries_lost = 0
@@ -137,7 +132,7 @@ class SegmentReading:
     ) -> list[QueuedMessage]:
         first = segment.base + (wanted & -wanted).bit_length() - 1
         cursor = self._cursors.setdefault(queue.queue_id, Cursor())
-        can_resume = cursor.number == segment.number and cursor.sequence <= first
+        can_resume = cursor.segment is segment and cursor.sequence <= first
         piece = Piece(
             path=self._layout.segment_file(queue.name, segment.number),
             segment=segment,
@@ -145,21 +140,31 @@ class SegmentReading:
                 self._salt,
                 segment.base,
                 wanted.to_bytes(SEGMENT_ENTRIES // 8, "little"),
-                self._wall_offset_ms,
             ),
             offset=cursor.offset if segment.is_ordered and can_resume else FILE_HEADER_BYTES,
             end=segment.file_size,
             bytes_max=bytes_max if segment.is_ordered else segment.file_size,
         )
-        entries = await self._host.workers.run_in_thread(partial(piece.read, self._host.disk))
+        entries = await self._perform(piece)
         if not segment.is_ordered:
             entries.sort(key=attrgetter("sequence"))
         if entries:
-            self._cursors[queue.queue_id] = Cursor(
-                segment.number, entries[-1].sequence + 1, piece.offset
-            )
+            self._cursors[queue.queue_id] = Cursor(segment, entries[-1].sequence + 1, piece.offset)
         self._check(queue, piece, wanted, entries)
         return entries
+
+    async def _perform(self, piece: Piece) -> list[QueuedMessage]:
+        """Read; and again if the disk fails, for a while."""
+        start = piece.offset
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._host.workers.run_in_thread(partial(piece.read, self._host.disk))
+            except OSError as error:
+                _log.error("cannot read %s: %s", piece.path, error)
+                piece.offset = start
+                await self._host.workers.pause(RETRY_S)
+        _log.error("giving up on %s until the next start", piece.path)
+        return []
 
     def _check(
         self, queue: QueueIndex, piece: Piece, wanted: int, entries: list[QueuedMessage]
@@ -186,7 +191,7 @@ class SegmentReading:
     def _lose(self, queue: QueueIndex, piece: Piece, missing: int) -> None:
         count = missing.bit_count()
         self.entries_lost += count
-        reason = piece.error or f"{piece.reader.damaged} bytes are damaged"
+        reason = "it is gone" if piece.is_missing else f"{piece.reader.damaged} damaged bytes"
         _log.error(
             "queue %r: %d messages of %s are lost: %s", queue.name, count, piece.path, reason
         )

@@ -8,6 +8,7 @@ counts, and the files are cut to what they were before the next step appends.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 STEP_BYTES: Final = 512 * 1_024
 STEP_FILES_MAX: Final = 64
+
+_log = logging.getLogger("warren.storage")
 
 _PLACE_MASK: Final = SEGMENT_ENTRIES - 1
 
@@ -98,10 +101,9 @@ class SegmentWrite:
 
 
 class Step:
-    def __init__(self, layout: IndexLayout, salt: int, wall_offset_ms: int) -> None:
+    def __init__(self, layout: IndexLayout, salt: int) -> None:
         self._layout = layout
         self._salt = salt
-        self._wall_offset_ms = wall_offset_ms
         self._size = 0
         self.writes: list[SegmentWrite] = []
 
@@ -136,7 +138,7 @@ class Step:
     def _write(self, queue: QueueIndex, segment: Segment) -> SegmentWrite:
         path = self._layout.segment_file(queue.name, segment.number)
         write = SegmentWrite(queue, segment, path)
-        write.buffer = RecordBuffer(self._salt, self._wall_offset_ms)
+        write.buffer = RecordBuffer(self._salt)
         return write
 
     def _close(self, write: SegmentWrite) -> None:
@@ -168,7 +170,12 @@ class Step:
     def _append(self, disk: Disk, write: SegmentWrite, is_prepared: bool) -> int:
         segment, buffer = write.segment, write.buffer
         assert buffer is not None
-        descriptor = disk.open(write.path, create=not segment.has_file)
+        try:
+            descriptor = disk.open(write.path, create=not segment.has_file)
+        except FileNotFoundError:
+            _log.error("%s is gone, with %d messages", write.path, segment.live_count)
+            segment.has_file = False
+            descriptor = disk.open(write.path, create=True)
         try:
             if not is_prepared:
                 self._prepare(disk, write, descriptor)
