@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PAGE_BYTES: Final = 4096
+# Files of the reference broker that are written in place.
+OVERWRITTEN: Final = (".dets", ".dot", ".ets")
 LOSS_CHANCE: Final = 0.7
 
 
@@ -66,13 +68,13 @@ class Renamed(NamedTuple):
 class Tape:
     """Played from the start of a data directory's life, through all its processes.
 
-    `are_names_strict`: a new file's name needs a sync of its directory. Without it a sync of the
-    file is enough, as on the file systems in common use.
+    Without `loses_names` all that was done to names is safe at once, as it is, mostly, on the file
+    systems in common use; the reference broker relies on that.
     """
 
-    def __init__(self, part: str, are_names_strict: bool = True) -> None:
+    def __init__(self, part: str, loses_names: bool = True) -> None:
         self._part = part
-        self._are_names_strict = are_names_strict
+        self._loses_names = loses_names
         self._offset = 0
         self.files: dict[str, FileState] = {}
         self.removed: dict[str, str] = {}
@@ -91,7 +93,7 @@ class Tape:
         return self.files.setdefault(path, FileState())
 
     def _step(self, kind: str, rest: str) -> None:
-        if self._part not in rest:
+        if self._part not in rest or rest.endswith(OVERWRITTEN):
             return
         if kind == "w":
             start, size, path = rest.split(" ", 2)
@@ -104,7 +106,6 @@ class Tape:
         elif kind in "ef":
             self._state(rest).end_sync(kind == "e")
             if kind == "e":
-                self._state(rest).is_entry_safe |= not self._are_names_strict
                 self._directory_synced(rest)
         else:
             self._name(kind, rest)
@@ -120,7 +121,7 @@ class Tape:
 
     def _name(self, kind: str, rest: str) -> None:
         if kind == "c":
-            self.files[rest] = FileState(is_entry_safe=False)
+            self.files[rest] = FileState(is_entry_safe=not self._loses_names)
             self.removed.pop(rest, None)
             return
         old, *others = rest.split("\t")
@@ -128,11 +129,12 @@ class Tape:
         was_renamed = self.renamed.pop(old, None)
         if kind == "r":
             new, kept = others
-            # If its old name was not safe either, it is gone without its new one.
-            self.renamed[new] = Renamed(old if state.is_entry_safe else "", kept)
+            if self._loses_names:
+                # If its old name was not safe either, it is gone without its new one.
+                self.renamed[new] = Renamed(old if state.is_entry_safe else "", kept)
             state.is_entry_safe = True
             self.files[new] = state
-        elif state.is_entry_safe and was_renamed is None and others != ["-"]:
+        elif self._loses_names and state.is_entry_safe and not was_renamed and others != ["-"]:
             self.removed[old] = others[0]
 
     def forget(self) -> None:

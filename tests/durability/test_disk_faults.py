@@ -82,7 +82,7 @@ def publish_each(broker: BrokerProcess, sent: list[bytes]) -> list[bytes]:
 def lose_power(broker: BrokerProcess, faults: DiskFaults, chance: random.Random) -> None:
     broker.kill()
     faults.clear()
-    tape = Tape(MESSAGE_FILES, are_names_strict=not IS_REFERENCE)
+    tape = Tape(MESSAGE_FILES, loses_names=not IS_REFERENCE)
     tape.play(faults.tape)
     print("\n".join(cut_power(tape, chance)))
     broker.start()

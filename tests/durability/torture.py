@@ -70,7 +70,7 @@ class Torture:
         self.broker = BrokerProcess(directory)
         self._files = DataFiles(self.broker.data_dir)
         self._faults = DiskFaults(directory / "faults", self.broker.data_dir)
-        self._tape = Tape(MESSAGE_FILES, are_names_strict=not IS_REFERENCE)
+        self._tape = Tape(MESSAGE_FILES, loses_names=not IS_REFERENCE)
         self._has_power_cuts = has_power_cuts
         if has_power_cuts:
             self.broker.environment = self._faults.recording
