@@ -39,7 +39,7 @@ _log = logging.getLogger("warren.storage")
 
 @dataclass(slots=True)
 class Cursor:
-    """The entries of a segment before `sequence` stand before `offset`."""
+    """The entries of a segment from `sequence` on stand at `offset` or behind it."""
 
     segment: Segment | None = None
     sequence: int = 0
@@ -148,8 +148,7 @@ class SegmentReading:
         entries = await self._perform(piece)
         if not segment.is_ordered:
             entries.sort(key=attrgetter("sequence"))
-        if entries:
-            self._cursors[queue.queue_id] = Cursor(segment, entries[-1].sequence + 1, piece.offset)
+        self._cursors[queue.queue_id] = Cursor(segment, piece.reader.passed, piece.offset)
         self._check(queue, piece, wanted, entries)
         return entries
 

@@ -1,0 +1,69 @@
+"""The power goes at any moment of an index's life, again and again; what was promised is there.
+
+Each seed is a history of several lives of publishing, acknowledging, purging, deleting, reading,
+rolling journals, copying to segments and writing checkpoints; each ends with a power cut before
+some change of the disk, or with a stop. `WARREN_SEEDS=5000 pytest ...` explores more of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from faulty_disk import FaultyDisk
+from index_simulation import IndexSimulation, PowerCut
+
+SEEDS = int(os.environ.get("WARREN_SEEDS", "60"))
+FIRST_SEED = int(os.environ.get("WARREN_FIRST_SEED", "0"))
+
+
+def live(simulation: IndexSimulation, dice: random.Random, faults: bool) -> None:
+    """One life, until the power goes or the node is stopped."""
+    disk = FaultyDisk(dice.getrandbits(32))
+    if dice.random() < 0.8:
+        disk.crash_before(dice.choice((dice.randrange(40), dice.randrange(400))))
+    try:
+        simulation.begin(disk)
+        for _ in range(dice.choice((20, 100, 300))):
+            simulation.act()
+            if faults and dice.random() < 0.02:
+                fail_somewhere(disk, dice)
+        if dice.random() < 0.5:
+            simulation.settle()
+        simulation.stop()
+    except PowerCut:
+        simulation.crash()
+
+
+def fail_somewhere(disk: FaultyDisk, dice: random.Random) -> None:
+    operation = dice.choice(("append", "sync", "open", "sync_directory", "rename"))
+    code = dice.choice((errno.EIO, errno.ENOSPC))
+    disk.fail(operation, code, on=dice.choice((".jif", ".idx", "draft", "")))
+
+
+def explore(directory: Path, seed: int, *, faults: bool) -> None:
+    dice = random.Random(seed)
+    simulation = IndexSimulation(directory, seed)
+    try:
+        for _ in range(4):
+            live(simulation, dice, faults)
+        simulation.begin(FaultyDisk(seed))
+        simulation.settle()
+        simulation.crash()
+    except BaseException:
+        print(f"seed {seed}, life {simulation.lives}, changes {simulation.changes}")
+        raise
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_what_was_promised_survives_power_cuts(tmp_path: Path, seed: int) -> None:
+    explore(tmp_path / "data", seed, faults=False)
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_and_disks_that_fail_now_and_then(tmp_path: Path, seed: int) -> None:
+    explore(tmp_path / "data", seed, faults=True)
