@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -178,19 +179,18 @@ class StoreWorld:
     def open(self) -> StoreWorld:
         journal = self.journal
         run(self.store.open(journal.state))
-        replay = [("publish", entry) for entry in journal.entries.values()]
-        self.entries = dict(journal.entries)
+        self.entries = {}
         self.lost = {}
-        if journal.state is not None:
-            replay = []
-        for what, entry in replay + journal.records[journal.position :]:
+        known = [("publish", entry) for entry in journal.entries.values()]
+        for what, entry in known + journal.records[journal.position :]:
             if what == "publish" and self.store.seen(entry.file, entry.offset):
                 self.entries[entry.name] = entry
             elif what == "publish":
                 self.lost[entry.name] = entry
-            elif self.lost.pop(entry.name, None) is None:
+            else:
                 self.store.died(*entry.location)
-                del self.entries[entry.name]
+                if self.lost.pop(entry.name, None) is None:
+                    del self.entries[entry.name]
         run(self.store.recovered())
         names = [entry.name for _, entry in journal.records]
         self.next_name = max([*names, *journal.entries, -1]) + 1
@@ -291,10 +291,21 @@ class StoreWorld:
     def crash(self, dice: random.Random) -> None:
         """The power goes. Of the batch in flight the journal may have had any beginning."""
         assert isinstance(self.disk, FaultyDisk)
+        if self.batch and dice.random() < 0.7:
+            self._write_some_of_the_batch(dice)
         self.disk.crash()
         self.workers.abandon()
         self.journal.doubtful |= {entry.name for what, entry in self.batch if what == "publish"}
         self.journal.records += self.batch[: dice.randint(0, len(self.batch))]
+
+    def _write_some_of_the_batch(self, dice: random.Random) -> None:
+        """As far as the commit thread came before the power went."""
+        with suppress(OSError):
+            for descriptor, pieces in self.writes:
+                append_all(self.disk, descriptor, pieces)
+            for descriptor in self.syncs:
+                if dice.random() < 0.5:
+                    self.disk.sync(descriptor)
 
     def reopened(self, disk: Disk | None = None) -> StoreWorld:
         """The same files, after a crash or a stop: all that was promised is there."""

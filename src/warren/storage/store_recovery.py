@@ -34,20 +34,18 @@ class Recovery:
         self.survey = survey
         self.has_loose_ends = bool(survey.newcomers)
         self._adopted: dict[Place, tuple[Newcomers, int]] = {}
+        self._inherited: set[Place] = set()  # copies that have the references of the original
         self._rescued: Counter[int] = Counter()  # references, by the file they were rescued from
         for newcomers in sorted(survey.newcomers.values(), key=lambda n: n.file.number):
             self._adopt_copies(newcomers)
 
     def seen(self, file: int, offset: int) -> bool:
-        """An entry names this record; whether it is there."""
+        """An entry names this record; whether it is there. Only newcomers count how often."""
         self.survey.next_number = max(self.survey.next_number, file + 1)
         found = self._newcomer(file, offset)
         if found is not None:
-            newcomers, index = found
-            if newcomers.live[index] < newcomers.references[index]:
-                newcomers.live[index] += 1
-            else:
-                self._complain(file, offset, "more entries than references")
+            if (file, offset) not in self._inherited:
+                self._count(file, offset, *found)
             return True
         place = self._place(file, offset)
         is_there = place is not None and self._is_known(place)
@@ -96,7 +94,14 @@ class Recovery:
                     deaths[missing.number] = Counter(missing.deaths)
                 died = deaths[missing.number][origin[1]]
                 newcomers.live[index] = max(newcomers.references[index] - died, 0)
+                self._inherited.add(home)
                 self._rescued[missing.number] += newcomers.live[index]
+
+    def _count(self, file: int, offset: int, newcomers: Newcomers, index: int) -> None:
+        if newcomers.live[index] < newcomers.references[index]:
+            newcomers.live[index] += 1
+        else:
+            self._complain(file, offset, "more entries than references")
 
     def _newcomer(self, file: int, offset: int) -> tuple[Newcomers, int] | None:
         adopted = self._adopted.get((file, offset))

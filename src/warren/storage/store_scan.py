@@ -37,8 +37,8 @@ class Walk:
     descriptor: int
     salt: int
     end: int
-    verifies: bool = False
-    """Read payloads too, and take those with a wrong checksum for gaps."""
+    verified: int = -1
+    """The file of this number reads its own records in full; a wrong checksum makes a gap."""
 
     def records(self, start: int) -> Iterator[tuple[int, RecordHeader] | Gap]:
         position = start
@@ -50,7 +50,8 @@ class Walk:
                 position = found
                 continue
             following = position + header.record_bytes
-            if self.verifies and self.record(position, header) is None:
+            is_own = (self.verified, position) == (header.home_file, header.home_offset)
+            if is_own and self.record(position, header) is None:
                 yield Gap(position, following)
             else:
                 yield position, header

@@ -1,8 +1,9 @@
 """Looking at the files of a store when it is opened. Everything here blocks.
 
 With the state of a checkpoint only what is newer is walked: files it does not know, and what files
-have gained since. Without one, every file is. Bodies are not read, but for the newest few, where a
-power cut may have left records whose header reached the disk and whose body did not.
+have gained since. Without one, every file is. Bodies are not read, but for the newest, where a
+power cut may have left records whose header reached the disk and whose body did not. Copies made by
+compaction need no such look: while they are not safe, nobody needs them.
 
 A file that the checkpoint neither lists nor could not know had been deleted; a power cut may bring
 its name back, and it is deleted again.
@@ -112,7 +113,7 @@ def _salt(directory: StoreDirectory, number: int) -> int | None:
 
 
 def _look(directory: StoreDirectory, file: StoreFile, found: Survey, verifies: bool) -> int:
-    """Walk what the checkpoint did not know of a file: how many bytes."""
+    """Walk what the checkpoint did not know of a file: how many bytes had to be read."""
     number = file.number
     size = directory.disk.size(directory.file(number))
     if size < file.size:
@@ -129,13 +130,14 @@ def _look(directory: StoreDirectory, file: StoreFile, found: Survey, verifies: b
     newcomers = found.newcomers[number] = Newcomers(file)
     descriptor = directory.disk.open(directory.file(number))
     try:
-        _walk(Walk(directory.disk, descriptor, file.salt, size, verifies), newcomers, found)
+        verified = number if verifies else -1
+        _walk(Walk(directory.disk, descriptor, file.salt, size, verified), newcomers, found)
         directory.disk.sync(descriptor)  # what was read may so far be in the page cache only
     finally:
         directory.disk.close(descriptor)
     if file.size < size:
         directory.cut(number, file.size)
-    return size - newcomers.start
+    return 0 if newcomers.homes else size - newcomers.start
 
 
 def _walk(walk: Walk, newcomers: Newcomers, found: Survey) -> None:
