@@ -74,6 +74,10 @@ class QueueFactory:
             for priority in storage.recovered_levels(record.name):
                 levels.add_level(priority, on_disk(level_name(record.name, priority)))
             queue = Queue(record, settings, levels, self)
+        if queue.message_count:
+            # From before the start: some may have expired, and nobody has looked at the head yet.
+            queue.may_expire = True
+            self.clock.call_later(0, queue.loaded)
         return queue
 
     def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:

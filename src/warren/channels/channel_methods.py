@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from pamqp import commands
 
 from warren.channels.channel import Channel
@@ -50,8 +53,13 @@ def tx_select(channel: Channel, method: commands.Tx.Select) -> Method:
     return commands.Tx.SelectOk()
 
 
-def tx_commit(channel: Channel, method: commands.Tx.Commit) -> Method:
-    _transaction(channel).commit()
+def tx_commit(channel: Channel, method: commands.Tx.Commit) -> Method | Coroutine[Any, Any, Method]:
+    waiting = _transaction(channel).commit()
+    return commands.Tx.CommitOk() if waiting is None else _commit_ok_after(waiting)
+
+
+async def _commit_ok_after(waiting: Coroutine[Any, Any, None]) -> Method:
+    await waiting
     return commands.Tx.CommitOk()
 
 

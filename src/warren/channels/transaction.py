@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warren.channels.publishing import MANDATORY, return_unroutable
 from warren.model.errors import precondition_failed
-from warren.queues.boundary import REJECTED, AbstractQueue
+from warren.queues.boundary import PENDING, REJECTED, AbstractQueue
 from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Transaction:
         self._channel = channel
         self._publishes: list[tuple[Message, tuple[AbstractQueue, ...]]] = []
         self._settled: list[tuple[Settlement, list[tuple[int, QueuedMessage]]]] = []
+        # Publishes of a commit that are on their way to safety, and who is to hear of the last.
+        self._pending = 0
+        self._is_partial = False
+        self._tell: Callable[[], None] | None = None
 
     def publish(self, message: Message, queues: tuple[AbstractQueue, ...]) -> None:
         self._publishes.append((message, queues))
@@ -39,18 +44,46 @@ class Transaction:
         taken = deliveries.take(tag, multiple)
         self._settled.append((settlement, list(zip(tags, taken, strict=True))))
 
-    def commit(self) -> None:
+    def commit(self) -> Coroutine[Any, Any, None] | None:
+        """Publish, then settle; if a queue has yet to make a publish safe, wait for it."""
         publishes, settled = self._publishes, self._settled
         self._publishes, self._settled = [], []
-        is_partial = False
+        self._pending = 0
+        self._is_partial = False
         for message, queues in publishes:
             if not queues and message.flags & MANDATORY:
                 return_unroutable(self._channel, message)
             for queue in queues:
-                is_partial |= queue.publish(message, None, 0) == REJECTED
+                outcome = queue.publish(message, self, 0)
+                self._pending += outcome == PENDING
+                self._is_partial |= outcome == REJECTED
         for settlement, taken in settled:
             settle(self._channel, settlement, [queued for _, queued in taken])
-        if is_partial:
+        if self._pending:
+            return self._all_safe()
+        self._require_whole()
+        return None
+
+    def confirmed(self, sequence: int) -> None:
+        self._pending -= 1
+        if self._pending == 0 and self._tell is not None:
+            self._tell()
+
+    def rejected(self, sequence: int) -> None:
+        self._is_partial = True
+        self.confirmed(sequence)
+
+    async def _all_safe(self) -> None:
+        if self._pending:
+            await self._channel.session.host.until(self._when_safe)
+        self._tell = None
+        self._require_whole()
+
+    def _when_safe(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def _require_whole(self) -> None:
+        if self._is_partial:
             raise precondition_failed("partial tx completion")
 
     def rollback(self) -> None:

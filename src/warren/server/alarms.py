@@ -6,6 +6,9 @@ rabbitmqctl's commands of the same names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from warren.flow import disk, memory
 from warren.flow.alarms import AlarmBoard, AlarmChange
 from warren.flow.disk import DiskMonitor
@@ -15,6 +18,8 @@ from warren.model.clock import Clock, TimerHandle
 from warren.server import machine
 from warren.server.config import Config
 from warren.server.logs import EventLog
+
+REFUSAL_CHECK_MS: Final = 1_000
 
 _log = EventLog("alarm")
 
@@ -34,7 +39,9 @@ class NodeAlarms:
             board, config.name, total_bytes, machine.memory_used, machine.Trimming()
         )
         self.memory.paging_ratio = config.memory_paging_ratio
-        self.disk = DiskMonitor(board, config.name, lambda: machine.disk_free(config.data_dir))
+        # Whether the disk refuses what is written to it, which the message storage knows first.
+        self.is_disk_refusing: Callable[[], bool] = lambda: False
+        self.disk = DiskMonitor(board, config.name, self._disk_free)
         board.listeners.append(self._log_change)
 
     def start(self) -> None:
@@ -76,6 +83,14 @@ class NodeAlarms:
             )  # fmt: skip
         self.memory.set_watermark(watermark)
 
+    def disk_refused(self) -> None:
+        """Something could not be written: do not wait for the next look."""
+        self._check_disk()
+
+    def _disk_free(self) -> int:
+        """A disk that takes nothing has no room, whatever the file system says."""
+        return 0 if self.is_disk_refusing() else machine.disk_free(self._config.data_dir)
+
     def _check_memory(self) -> None:
         if self._memory_timer is not None:
             self._memory_timer.cancel()
@@ -100,7 +115,8 @@ class NodeAlarms:
                 error=self.disk.failure, retries_left=self.disk.retries_left,
             )  # fmt: skip
         if not self.disk.is_off:
-            self._disk_timer = self._clock.call_later(self.disk.next_check_ms, self._check_disk)
+            wait_ms = REFUSAL_CHECK_MS if self.is_disk_refusing() else self.disk.next_check_ms
+            self._disk_timer = self._clock.call_later(wait_ms, self._check_disk)
 
     def _log_change(self, change: AlarmChange) -> None:
         resource, node = change.alarm.resource.value, change.alarm.node

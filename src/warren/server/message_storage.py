@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,8 @@ from warren.storage.committer import Committer, make_committer
 from warren.storage.disk import Disk, RealDisk
 from warren.storage.index_host import IndexHost
 from warren.storage.vhost_storage import VhostStorage
+
+CLOSE_S_MAX: Final = 10.0
 
 _log: Final = EventLog("storage")
 
@@ -26,6 +29,13 @@ class MessageStorage:
         self._committers: dict[str, Committer] = {}
         self._opening: dict[str, asyncio.Future[None]] = {}
         self.vhosts: dict[str, VhostStorage] = {}
+        # Told when the disk does not take what is written.
+        self.on_failure: Callable[[OSError], None] | None = None
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether publishers are told no because nothing can be written."""
+        return any(storage.index.is_failing for storage in self.vhosts.values())
 
     async def open(self, vhost: str) -> None:
         """Find what a virtual host has on disk, or make room for it; once, however often asked."""
@@ -48,7 +58,12 @@ class MessageStorage:
 
     async def close(self) -> None:
         for vhost, storage in self.vhosts.items():
-            await storage.close()
+            try:
+                async with asyncio.timeout(CLOSE_S_MAX):
+                    await storage.close()
+            except TimeoutError:
+                # What was confirmed is safe all the same; the next start takes a little longer.
+                _log.error("storage could not be closed cleanly", vhost=vhost, after_s=CLOSE_S_MAX)
             await self._committers[vhost].close()
         self.vhosts.clear()
         self._workers.close()
@@ -64,6 +79,11 @@ class MessageStorage:
             random_bits=secrets.randbits,
         )
         storage = VhostStorage(self._data_directory, vhost, host)
+        storage.index.on_failure = self._failed
         await storage.open()
         self._committers[vhost] = committer
         self.vhosts[vhost] = storage
+
+    def _failed(self, error: OSError) -> None:
+        if self.on_failure is not None:
+            self.on_failure(error)
