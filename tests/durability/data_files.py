@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+EMPTY_FILE_BYTES_MAX: Final = 64
 VHOST_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -49,8 +50,9 @@ class DataFiles:
 
     @property
     def bodies(self) -> list[Path]:
-        """Those of the persistent store."""
-        return [p for p in self._found("*.rdq") if p.parent.name == "msg_store_persistent"]
+        """Those of the persistent store that hold something; some may be ready for later."""
+        found = [p for p in self._found("*.rdq") if p.parent.name == "msg_store_persistent"]
+        return [path for path in found if exists_with(path, EMPTY_FILE_BYTES_MAX)]
 
     @property
     def index(self) -> list[Path]:
@@ -69,6 +71,13 @@ class DataFiles:
         return max(self.journals, key=lambda path: path.stat().st_mtime_ns)
 
 
+def exists_with(path: Path, more_than_bytes: int) -> bool:
+    try:
+        return path.stat().st_size > more_than_bytes
+    except FileNotFoundError:
+        return False  # gone since it was listed
+
+
 def occupied_bytes(path: Path) -> int:
     try:
         return path.stat().st_blocks * 512
@@ -78,6 +87,10 @@ def occupied_bytes(path: Path) -> int:
 
 def size_bytes(paths: list[Path]) -> int:
     return sum(path.stat().st_size for path in paths)
+
+
+def holder_of(paths: list[Path], piece: bytes) -> Path:
+    return next(path for path in paths if piece in path.read_bytes())
 
 
 def occurrences(paths: list[Path], piece: bytes) -> int:

@@ -193,6 +193,11 @@ def numbered(count: int, size: int = 100, start: int = 0) -> list[bytes]:
     return [(b"%08d-" % n * (size // 9 + 1))[:size] for n in range(start, start + count)]
 
 
+def more_than_a_journal(start: int = 0) -> list[bytes]:
+    """So many small ones that the first go on to the queue's own segments."""
+    return numbered(5000, size=4000, start=start)
+
+
 def mixed(count: int) -> list[bytes]:
     """Of many sizes; the empty ones are the only ones alike."""
     sizes = [SIZES[n * 7 % len(SIZES)] for n in range(count)]
@@ -201,6 +206,7 @@ def mixed(count: int) -> list[bytes]:
 
 __all__ = [
     "PERSISTENT_BLOCK", "Confirms", "Mail", "acknowledge", "bodies", "client_of", "declare",
-    "declare_in", "flags", "look", "look_once", "look_until_quiet", "mixed", "numbered",
-    "publish_frames", "ready", "receive_mail", "requeue_all", "send",
+    "declare_in", "flags", "look", "look_once", "look_until_quiet", "mixed",
+    "more_than_a_journal", "numbered", "publish_frames", "ready", "receive_mail", "requeue_all",
+    "send",
 ]  # fmt: skip

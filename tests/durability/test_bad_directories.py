@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from acceptance.actions import eventually
 from broker_process import BrokerProcess
 from durability.conftest import MakeBroker
 from durability.data_files import DataFiles, snapshot
 from durability.disk_faults import DiskFaults
-from durability.mail import bodies, declare_in, look_once, numbered, send
+from durability.mail import bodies, declare_in, look_once, more_than_a_journal, numbered, send
 from warren.storage.checksum import crc32c
 
 pytestmark = pytest.mark.warren_only
@@ -26,8 +27,8 @@ pytestmark = pytest.mark.warren_only
 REFUSED_WITHIN_S = 20
 # What a message must have besides what is wrong: something to do.
 ADVICE = ("start", "restore", "choose", "move", "make", "copy", "free", "remove", "use ")
-SENT = numbered(3000, size=1000) + numbered(20, size=20_000, start=3000)
-LATER = numbered(200, size=1000, start=4000) + numbered(5, size=20_000, start=4200)
+SENT = more_than_a_journal() + numbered(20, size=20_000, start=5000)
+LATER = numbered(200, size=1000, start=6000) + numbered(5, size=20_000, start=6200)
 
 
 @pytest.fixture
@@ -37,14 +38,14 @@ def filled(make_broker: MakeBroker) -> BrokerProcess:
     broker.options = ["--name", "first@host"]
     broker.start()
     declare_in(broker, "kept")
+    files = DataFiles(broker.data_dir)
     send(broker, SENT, "kept")
-    broker.restart()  # to segments
+    eventually(lambda: len(files.segments) > 0)
     send(broker, LATER, "kept")
     broker.kill()
-    files = DataFiles(broker.data_dir)
     assert files.journals
-    assert files.segments
     assert files.bodies
+    assert (files.directory / "checkpoint").exists()
     return broker
 
 

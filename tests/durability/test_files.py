@@ -26,6 +26,7 @@ from durability.mail import (
     declare_in,
     look,
     look_once,
+    more_than_a_journal,
     numbered,
     publish_frames,
     ready,
@@ -193,10 +194,10 @@ def test_a_full_queue_is_deleted_quickly(mortal: BrokerProcess, files: DataFiles
 def test_the_directory_is_laid_out_as_before(mortal: BrokerProcess, files: DataFiles) -> None:
     """A vhost's and a queue's directory have RabbitMQ's names, and a deleted queue's goes."""
     declare_in(mortal, "named")
-    send(mortal, numbered(10), "named")
-    mortal.restart()
+    send(mortal, more_than_a_journal(), "named")
     assert (files.directory / ".vhost").read_text().strip() == "/"
     directory = queue_directory(mortal.data_dir, "named")
+    eventually((directory / ".queue_name").exists)
     assert "named" in (directory / ".queue_name").read_text()
     with client_of(mortal) as client:
         client.call(1, "queue.delete", queue="named")

@@ -12,9 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from acceptance.actions import eventually
 from broker_process import BrokerProcess
-from durability.data_files import DataFiles, end_of_data
-from durability.mail import bodies, declare_in, look_once, look_until_quiet, numbered, send
+from durability.data_files import DataFiles, end_of_data, holder_of
+from durability.mail import (
+    bodies,
+    declare_in,
+    look_once,
+    look_until_quiet,
+    more_than_a_journal,
+    numbered,
+    send,
+)
 from durability.under_test import TOPOLOGY_SAFE_AFTER_S, kill
 
 COUNT = 20
@@ -142,7 +151,7 @@ def test_a_torn_body_takes_only_its_message(mortal: BrokerProcess) -> None:
     sent = numbered(COUNT, size=LARGE)
     one_by_one(mortal, sent, "large")
     kill(mortal)
-    cut(DataFiles(mortal.data_dir).bodies[-1], 100)
+    cut(holder_of(DataFiles(mortal.data_dir).bodies, sent[-1]), 100)
     mortal.start()
     assert bodies(look_once(mortal, "large")) == sent[:-1]
     later = numbered(5, size=LARGE, start=COUNT)
@@ -163,7 +172,7 @@ def test_a_flipped_bit_in_a_body_is_reported(mortal: BrokerProcess, is_clean: bo
         mortal.stop()
     else:
         mortal.kill()
-    file = DataFiles(mortal.data_dir).bodies[0]
+    file = holder_of(DataFiles(mortal.data_dir).bodies, sent[7])
     flip(file, file.read_bytes().index(sent[7]) + LARGE // 2)
     mortal.start()
     found = bodies(look_until_quiet(mortal, "large"))
@@ -175,10 +184,12 @@ def test_a_flipped_bit_in_a_body_is_reported(mortal: BrokerProcess, is_clean: bo
 def test_a_flipped_bit_in_a_segment_is_reported(mortal: BrokerProcess) -> None:
     """One entry of a queue's own files is bad: the others are delivered."""
     declare_in(mortal, "indexed")
-    sent = numbered(3000, size=1000)
+    sent = more_than_a_journal()
     send(mortal, sent, "indexed")
+    files = DataFiles(mortal.data_dir)
+    eventually(lambda: len(files.segments_of("indexed")) > 0)
     mortal.stop()
-    holder = next(p for p in DataFiles(mortal.data_dir).segments if sent[1234] in p.read_bytes())
+    holder = holder_of(files.segments, sent[1234])
     flip(holder, holder.read_bytes().index(sent[1234]) + 500)
     mortal.start()
     found = bodies(look_until_quiet(mortal, "indexed"))
@@ -194,17 +205,16 @@ def test_without_its_checkpoint_a_broker_finds_everything(
 ) -> None:
     """It is there for speed: what it says can be found in the other files."""
     declare_in(mortal, "indexed")
-    sent = numbered(3000, size=1000) + numbered(10, size=LARGE, start=3000)
+    sent = more_than_a_journal() + numbered(10, size=LARGE, start=5000)
     send(mortal, sent, "indexed")
-    mortal.restart()  # so that there is a checkpoint
-    later = numbered(50, start=3010)
+    later = numbered(50, start=5010)
     send(mortal, later, "indexed")
+    checkpoint = DataFiles(mortal.data_dir).directory / "checkpoint"
+    eventually(checkpoint.exists)
     if is_clean:
         mortal.stop()
     else:
         mortal.kill()
-    checkpoint = DataFiles(mortal.data_dir).directory / "checkpoint"
-    assert checkpoint.stat().st_size > 0
     if damage == "missing":
         checkpoint.unlink()
     elif damage == "empty":
