@@ -40,12 +40,12 @@ def filled(make_broker: MakeBroker) -> BrokerProcess:
     declare_in(broker, "kept")
     files = DataFiles(broker.data_dir)
     send(broker, SENT, "kept")
-    eventually(lambda: len(files.segments) > 0)
+    eventually((files.directory / "checkpoint").exists)
     send(broker, LATER, "kept")
     broker.kill()
     assert files.journals
+    assert files.segments
     assert files.bodies
-    assert (files.directory / "checkpoint").exists()
     return broker
 
 
