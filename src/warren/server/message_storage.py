@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from warren.storage.index_host import IndexHost
 from warren.storage.vhost_storage import VhostStorage
 
 CLOSE_S_MAX: Final = 10.0
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _log: Final = EventLog("storage")
 
@@ -27,15 +29,17 @@ class MessageStorage:
         self._disk = disk or RealDisk()
         self._workers = LoopWorkers()
         self._committers: dict[str, Committer] = {}
+        self._last_error: int | None = None
         self._opening: dict[str, asyncio.Future[None]] = {}
         self.vhosts: dict[str, VhostStorage] = {}
         # Told when the disk does not take what is written.
         self.on_failure: Callable[[OSError], None] | None = None
 
     @property
-    def is_failing(self) -> bool:
-        """Whether publishers are told no because nothing can be written."""
-        return any(storage.index.is_failing for storage in self.vhosts.values())
+    def is_full(self) -> bool:
+        """Whether nothing can be written for want of room."""
+        is_failing = any(storage.index.is_failing for storage in self.vhosts.values())
+        return is_failing and self._last_error in NO_ROOM
 
     async def open(self, vhost: str) -> None:
         """Find what a virtual host has on disk, or make room for it; once, however often asked."""
@@ -85,5 +89,6 @@ class MessageStorage:
         self.vhosts[vhost] = storage
 
     def _failed(self, error: OSError) -> None:
+        self._last_error = error.errno
         if self.on_failure is not None:
             self.on_failure(error)

@@ -83,7 +83,7 @@ class Node:
             lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
         self.alarms = NodeAlarms(config, self.context.brake.board, clock)
-        self.alarms.is_disk_refusing = lambda: self.messages.is_failing
+        self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self.alarms.disk_refused()
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
