@@ -432,7 +432,7 @@ class IndexSimulation:
         self.workers.abandon()
         self.changes = len(self.disk.changes)
         left_open = [state.path.name for state in self.disk._open.values()]
-        assert not left_open, "everything is closed"
+        assert not left_open, f"everything is closed, but {left_open}"
         for model in self.models.values():
             model.gone = {}
             model.gone_in_flight = {}

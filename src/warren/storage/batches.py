@@ -19,8 +19,10 @@ batch was encoded all that was counted is before the end of that batch.
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +41,15 @@ BATCH_BYTES: Final = 4 * 1_048_576
 RETRY_S: Final = 1.0
 
 _log = logging.getLogger("warren.storage")
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The message store's state as of a position in the journal, once that is safe."""
+
+    promise: Promise
+    position: int = 0
+    state: bytes = b""
 
 
 class Batches:
@@ -68,8 +79,10 @@ class Batches:
         self._waiters: list[Promise] = []
         self._flight_waiters: list[Promise] = []
         self._at_boundary: list[Callable[[], None]] = []
-        self._snapshot: Callable[[int, bytes], None] | None = None
-        self._flight_snapshot: tuple[Callable[[int, bytes], None], int, bytes] | None = None
+        self._snapshot: Snapshot | None = None
+        self._flight_snapshot: Snapshot | None = None
+        self._mover: Awaitable[None] | None = None
+        self._is_closing = False
         self._taken_from: list[Bodies] = []
 
     @property
@@ -110,18 +123,24 @@ class Batches:
 
     async def take_snapshot(self) -> tuple[int, bytes]:
         """The message store's state, and the position in the journal it is true for."""
-        promise = self._host.new_promise()
-        taken: list[tuple[int, bytes]] = []
-
-        def take(position: int, state: bytes) -> None:
-            taken.append((position, state))
-            promise.set_result(None)
-
         assert self._snapshot is None, "one checkpoint at a time"
-        self._snapshot = take
+        snapshot = self._snapshot = Snapshot(self._host.new_promise())
         self._schedule()
-        await promise
-        return taken[0]
+        await snapshot.promise
+        return snapshot.position, snapshot.state
+
+    def stop_retrying(self) -> None:
+        """A disk that fails now may keep a stop from ever ending."""
+        self._is_closing = True
+
+    async def close(self) -> None:
+        """Have everything written, if the disk lets us; raises OSError if not."""
+        self.stop_retrying()
+        if self._mover is not None:
+            await self._mover
+        if self._is_failing:
+            raise OSError(errno.EIO, "the journal cannot be written to")
+        await self.flush()
 
     def _schedule(self) -> None:
         if not self._is_scheduled and self._flight is None and not self._is_failing:
@@ -179,9 +198,9 @@ class Batches:
         if snapshot is None:
             return
         self._snapshot = None
-        end = position_in(self.journal.number, self.journal.size + self._buffer.size)
-        state = self.bodies.checkpoint_state()
-        self._flight_snapshot = (snapshot, end, state)
+        snapshot.position = position_in(self.journal.number, self.journal.size + self._buffer.size)
+        snapshot.state = self.bodies.checkpoint_state()
+        self._flight_snapshot = snapshot
 
     def _done(self, error: OSError | None) -> None:
         if self._view is not None:
@@ -204,9 +223,8 @@ class Batches:
         self._resolve(self._flight_waiters)
         self._flight_waiters = []
         if self._flight_snapshot is not None:
-            snapshot, position, state = self._flight_snapshot
+            self._resolve([self._flight_snapshot.promise])
             self._flight_snapshot = None
-            snapshot(position, state)
         self._cross_boundary()
         if self.on_done is not None:
             self.on_done(flight)
@@ -234,11 +252,10 @@ class Batches:
         self._waiters = self._flight_waiters + self._waiters
         self._flight_waiters = []
         if self._flight_snapshot is not None:
-            self._snapshot = self._flight_snapshot[0]
-            self._flight_snapshot = None
+            self._snapshot, self._flight_snapshot = self._flight_snapshot, None
         self._report(error)
         self._cross_boundary()
-        self._host.workers.spawn(self._move_on())
+        self._mover = self._host.workers.spawn(self._move_on())
 
     def _tell_stores(self, error: OSError | None) -> None:
         taken_from, self._taken_from = self._taken_from, []
@@ -251,6 +268,9 @@ class Batches:
             if self._failed_in_a_row > 1:
                 for queue in self._dirty:
                     queue.refuse()
+                if self._is_closing:
+                    self._give_up()
+                    return
                 await self._host.workers.pause(RETRY_S)
             number = self.journal.new_number()
             try:
@@ -265,6 +285,16 @@ class Batches:
             self._is_failing = False
             self._start()
             return
+
+    def _give_up(self) -> None:
+        """Nobody will try again; those who wait must not wait for ever."""
+        waiting = self._take_waiters()
+        if self._snapshot is not None:
+            waiting.append(self._snapshot.promise)
+            self._snapshot = None
+        for promise in waiting:
+            if not promise.done():
+                promise.set_exception(OSError(errno.EIO, "the journal cannot be written to"))
 
     def _report(self, error: OSError) -> None:
         _log.error("cannot write to the journal: %s", error)

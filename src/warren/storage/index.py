@@ -156,6 +156,7 @@ class IndexStore:
         past = max([state.next_sequence, *((n + 1) << SEGMENT_SHIFT for n in state.segments)])
         queue.next_sequence = -(-past // SEGMENT_ENTRIES) * SEGMENT_ENTRIES
         queue.segments = state.segments
+        queue.has_directory = any(segment.live for segment in state.segments.values())
         queue.acked_segments = {n: s for n, s in state.segments.items() if s.unwritten_acks}
         queue.delivered = state.delivered
         queue.redelivered_below = state.redelivered_below
@@ -186,7 +187,7 @@ class IndexStore:
         queue = QueueIndex(self._batches, state.queue_id, state.name)
         queue.segments = state.segments
         queue.ack(list(recovering.orphans.values()))
-        self._bury_queue(queue)
+        self._mourn(queue)
 
     def _report(self) -> None:
         findings = self.findings
@@ -201,22 +202,22 @@ class IndexStore:
     async def close(self, delivered: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> None:
         """Write down what is needed to go on; `delivered` are runs (first, count) per queue."""
         self._chores.is_closing = True
+        self._batches.stop_retrying()
         if self._house is not None:
             await self._house
-        if not self._batches.is_failing:
+        try:
             await self._close_cleanly(delivered or {})
+        except OSError as error:
+            _log.error("vhost %r: no clean stop: %s", self.layout.vhost, error)
         await self._host.workers.run_in_thread(self._batches.journal.close)
 
     async def _close_cleanly(self, delivered: Mapping[str, Sequence[tuple[int, int]]]) -> None:
-        await self._batches.flush()
+        await self._batches.close()
         for name, queue in self.queues.items():
             queue.delivered = [*queue.delivered, *delivered.get(name, ())]
             queue.close_run()
             queue.blob = encode_queue(queue)
-        try:
-            await self._checkpoint(is_clean=True)
-        except OSError as error:
-            _log.error("vhost %r: no clean stop: %s", self.layout.vhost, error)
+        await self._checkpoint(is_clean=True)
 
     # Queues.
 
@@ -230,17 +231,19 @@ class IndexStore:
             await self.bury_queue(queue)
 
     def drop_queue(self, name: str) -> QueueIndex | None:
-        """Forget the queue now, so that another one may have its name; `bury_queue` it."""
+        """Forget the queue now, so that another one may have its name."""
         queue = self.queues.pop(name, None)
         if queue is not None:
             queue.discard()
             self._batches.delete(queue.queue_id)
             self._reading.forget(queue.queue_id)
+            self._mourn(queue)
         return queue
 
     async def bury_queue(self, queue: QueueIndex) -> None:
+        """Return when it would survive a power cut that a queue was dropped."""
+        assert queue.is_deleted
         await self._batches.flush()
-        self._bury_queue(queue)
 
     def read(
         self,
@@ -298,7 +301,8 @@ class IndexStore:
                 chores.funerals.append(queue)
         self._wake()
 
-    def _bury_queue(self, queue: QueueIndex) -> None:
+    def _mourn(self, queue: QueueIndex) -> None:
+        """Its files are still there; another queue of its name must not have any before."""
         queue.is_deleted = True
         queue.blob = encode_queue(queue)
         self._zombies[queue] = None
@@ -366,11 +370,14 @@ class IndexStore:
 
     async def _shorten_journal(self) -> None:
         await self._scatter.roll()
-        touched, self._batches.touched = self._batches.touched, {}
+        haunted = {queue.name for queue in self._zombies}
+        touched = [q for q in self._batches.touched if q.name not in haunted]
+        for queue in touched:
+            del self._batches.touched[queue]
         try:
             await self._scatter.scatter(touched)
         except OSError:
-            self._batches.touched.update(touched)
+            self._batches.touched.update(dict.fromkeys(touched))
             raise
         await self._checkpoint(is_clean=False)
         self._chores.incompressible_bytes = self._batches.journal.total_bytes

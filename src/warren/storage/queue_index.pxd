@@ -56,6 +56,7 @@ cdef class QueueIndex:
     cdef public bint is_ordered
     cdef public bint is_dirty
     cdef public bint is_deleted
+    cdef public bint has_directory
     cdef public int64_t named_in
     cdef public uint64_t journaled_from
     cdef public uint64_t scattering_from

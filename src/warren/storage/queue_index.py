@@ -87,6 +87,7 @@ class QueueIndex:
         self.is_ordered = True  # `journaled` and what comes to it, by sequence number
         self.is_dirty = False
         self.is_deleted = False
+        self.has_directory = False  # that would survive a power cut
         self.named_in = -1  # the journal file that says what the queue is called
         # The oldest journal files that `journaled` and `scattering` have something in.
         self.journaled_from = 0
@@ -262,6 +263,8 @@ class QueueIndex:
         else:
             self.acks.append((sequence, 1, size, file, offset))
             self._bodies.died(file, offset, size)
+            if not self.is_dirty:
+                self._become_dirty()
         self._ack_places(segment, places_of(sequence, 1), size)
 
     def bury_lost(self, segment: Segment) -> None:

@@ -6,7 +6,7 @@ entries stand in the file in order of their sequence numbers, which those of per
 A segment in which they do not is read as a whole, and sorted.
 
 What should be there and is not, in whatever way the file came to harm, is lost: it is counted,
-reported, and acknowledged, so that nobody waits for it. A disk that will not read is another matter:
+reported, and acknowledged, so that nobody waits for it. A disk that will not read is another thing:
 it is asked again, and if it goes on like that the messages are left where they are.
 """
 

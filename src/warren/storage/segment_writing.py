@@ -50,6 +50,7 @@ class SegmentWrite:
         if not segment.has_file:
             segment.has_file = True
             segment.file_size = FILE_HEADER_BYTES
+            self.queue.has_directory = True
         segment.file_size += self.buffer.size
         segment.is_suspect = False
         segment.unwritten_acks &= ~self.acks
@@ -155,10 +156,12 @@ class Step:
         prepared: set[Path] = set()
         try:
             for write in self.writes:
-                if not write.segment.has_file:
-                    directories.update(dict.fromkeys(self._make_directory(disk, write)))
-                descriptors.append(self._append(disk, write, write.path in prepared))
-                prepared.add(write.path)
+                descriptors.append(self._open(disk, write, directories))
+                if write.path not in prepared:
+                    prepared.add(write.path)
+                    self._prepare(disk, write, descriptors[-1])
+                assert write.buffer is not None
+                append_all(disk, descriptors[-1], [write.buffer.view()])
             for descriptor in descriptors:
                 disk.sync(descriptor)
             for directory in directories:
@@ -167,23 +170,18 @@ class Step:
             for descriptor in descriptors:
                 disk.close(descriptor)
 
-    def _append(self, disk: Disk, write: SegmentWrite, is_prepared: bool) -> int:
-        segment, buffer = write.segment, write.buffer
-        assert buffer is not None
-        try:
-            descriptor = disk.open(write.path, create=not segment.has_file)
-        except FileNotFoundError:
-            _log.error("%s is gone, with %d messages", write.path, segment.live_count)
-            segment.has_file = False
-            descriptor = disk.open(write.path, create=True)
-        try:
-            if not is_prepared:
-                self._prepare(disk, write, descriptor)
-            append_all(disk, descriptor, [buffer.view()])
-        except OSError:
-            disk.close(descriptor)
-            raise
-        return descriptor
+    def _open(self, disk: Disk, write: SegmentWrite, directories: dict[Path, None]) -> int:
+        segment = write.segment
+        if segment.has_file:
+            try:
+                return disk.open(write.path)
+            except FileNotFoundError:
+                if segment.live:
+                    _log.error("%s is gone, with %d messages", write.path, segment.live_count)
+                segment.has_file = False
+                write.queue.has_directory = False
+        directories.update(dict.fromkeys(self._make_directory(disk, write)))
+        return disk.open(write.path, create=True)
 
     def _prepare(self, disk: Disk, write: SegmentWrite, descriptor: int) -> None:
         """Let the file end where it should."""
@@ -195,19 +193,19 @@ class Step:
         elif segment.is_suspect:
             disk.truncate(descriptor, segment.file_size)
 
-    def _make_directory(self, disk: Disk, write: SegmentWrite) -> Iterator[Path]:
+    @staticmethod
+    def _make_directory(disk: Disk, write: SegmentWrite) -> Iterator[Path]:
         """The directories to sync so that a new file keeps its name."""
         directory = write.path.parent
         yield directory
+        if write.queue.has_directory:
+            return
+        yield directory.parent
+        disk.make_directory(directory)
+        descriptor = disk.open(directory / ".queue_name", create=True)
         try:
-            disk.size(directory / ".queue_name")
-        except OSError:
-            disk.make_directory(directory)
-            descriptor = disk.open(directory / ".queue_name", create=True)
-            try:
-                disk.truncate(descriptor, 0)
-                append_all(disk, descriptor, [encode_name(write.queue.name)])
-                disk.sync(descriptor)
-            finally:
-                disk.close(descriptor)
-            yield directory.parent
+            disk.truncate(descriptor, 0)
+            append_all(disk, descriptor, [encode_name(write.queue.name)])
+            disk.sync(descriptor)
+        finally:
+            disk.close(descriptor)
