@@ -161,7 +161,8 @@ class VariableQueue(BackingQueue):
         self.ready_bytes -= queued.size
         if ack_required:
             self.unacked_count += 1
-        elif queued.state != 0:
+        elif queued.state != VOLATILE:
+            assert self.index is not None, "what is on its way to the disk has an index"
             self.index.ack([queued])
         return queued
 
@@ -243,6 +244,7 @@ class VariableQueue(BackingQueue):
     def recover(self, start: int, end: int, count: int, body_bytes: int) -> None:
         """After a start: so many messages, of these sequence numbers, are in segments."""
         assert self.length == 0, "a queue is recovered before it is used"
+        self._indexed()
         self.delta_start, self.delta_end, self.delta_count = start, end, count
         self.delta_bytes = body_bytes
         self.length = count
@@ -250,6 +252,7 @@ class VariableQueue(BackingQueue):
 
     def recover_recent(self, entries: list[QueuedMessage], next_sequence: int) -> None:
         """After `recover`: these, newer ones, are in the journal only, and thus in memory."""
+        self._indexed()
         self.back.extend(entries)
         self.length += len(entries)
         self.ready_bytes += sum(queued.size for queued in entries)

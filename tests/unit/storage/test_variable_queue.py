@@ -149,6 +149,17 @@ def test_a_purge_forgets_what_is_being_read() -> None:
     assert (queue.length, queue.ready_bytes, index.live) == (0, 0, {})
 
 
+def test_what_was_there_before_the_start_is_acknowledged_to_the_index() -> None:
+    queue, index = make()
+    entry = QueuedMessage(message(5), 5, 0)
+    index.publish(entry)
+    queue.recover_recent([entry], 6)
+    fetched = queue.fetch(True)
+    assert fetched is entry
+    queue.ack([entry])
+    assert index.live == {}
+
+
 class AgainstAList(RuleBasedStateMachine):
     """`ready` is what the queue holds, in order; `unacked` what was fetched and not settled."""
 
