@@ -42,14 +42,16 @@ def client_of(broker: BrokerProcess, channels: int = 1) -> Iterator[RawClient]:
         yield client
 
 
-def publish_frames(body: bytes, properties: bytes, **to: Any) -> bytes:
-    frames = [
-        frame_bytes(METHOD, 1, encode_method("basic.publish", **to)),
-        frame_bytes(HEADER, 1, header_payload(len(body), properties)),
-    ]
+def content_frames(body: bytes, properties: bytes) -> bytes:
+    frames = [frame_bytes(HEADER, 1, header_payload(len(body), properties))]
     starts = range(0, len(body), FRAME_PAYLOAD_MAX)
     frames += (frame_bytes(BODY, 1, body[start : start + FRAME_PAYLOAD_MAX]) for start in starts)
     return b"".join(frames)
+
+
+def publish_frames(body: bytes, properties: bytes, **to: Any) -> bytes:
+    method = frame_bytes(METHOD, 1, encode_method("basic.publish", **to))
+    return method + content_frames(body, properties)
 
 
 def declare(client: RawClient, queue: str, **arguments: Any) -> int:
@@ -205,8 +207,8 @@ def mixed(count: int) -> list[bytes]:
 
 
 __all__ = [
-    "PERSISTENT_BLOCK", "Confirms", "Mail", "acknowledge", "bodies", "client_of", "declare",
-    "declare_in", "flags", "look", "look_once", "look_until_quiet", "mixed",
+    "PERSISTENT_BLOCK", "Confirms", "Mail", "acknowledge", "bodies", "client_of", "content_frames",
+    "declare", "declare_in", "flags", "look", "look_once", "look_until_quiet", "mixed",
     "more_than_a_journal", "numbered", "publish_frames", "ready", "receive_mail", "requeue_all",
     "send",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from acceptance.raw_client import RawClient
+from acceptance.raw_client import ConnectionEnded, RawClient
 from acceptance.raw_methods import decode_method
 from broker_process import BrokerProcess
 from durability.data_files import DataFiles
@@ -113,13 +113,16 @@ class Torture:
         happened.ready_s = time.monotonic() - began
         if happened.ready_s > READY_WITHIN_S:
             self.ledger.problems.append(f"it took more than {READY_WITHIN_S} s to get ready")
-        with RawClient(self.broker.address).open() as client:
-            declare_all(client)
-            for queue in QUEUES:
-                found = self._look(client, queue)
-                self.ledger.inspect(queue, list(found.values()), is_safe)
-                self._fail(happened, self.ledger.problems)
-                self._thin(client, queue, found)
+        try:
+            with RawClient(self.broker.address).open() as client:
+                declare_all(client)
+                for queue in QUEUES:
+                    found = self._look(client, queue)
+                    self.ledger.inspect(queue, list(found.values()), is_safe)
+                    self._fail(happened, self.ledger.problems)
+                    self._thin(client, queue, found)
+        except (ConnectionEnded, OSError) as end:
+            self._fail(happened, [f"the broker does not answer as it should: {end!r}"])
         return happened
 
     def _load_and_end(self, happened: Round) -> None:
