@@ -20,7 +20,7 @@ LINE_CHARS_MAX: Final = 100
 KERNEL_SUFFIXES: Final = ("pyx", "pxi", "pxd", "pyi")
 
 # What each package may import of ours. Nothing here points upwards.
-BELOW_BROKER: Final = {"model", "wire", "routing", "queues", "metadata", "auth"}
+BELOW_BROKER: Final = {"model", "wire", "routing", "queues", "storage", "metadata", "auth"}
 BELOW_SERVER: Final = BELOW_BROKER | {"protocol", "broker", "channels", "flow"}
 ALLOWED: Final = {
     "model": set[str](),

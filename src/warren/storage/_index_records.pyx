@@ -1,6 +1,6 @@
 """Records of journal and segments, encoded and scanned at the speed of copying memory.
 
-The plain twin, `_index_records_py.py`, says what is done; `index_format.py` says what it looks like.
+The plain twin, `_index_records_py.py`, says what is done; `index_format.py` what it looks like.
 What is done here only for speed: records are written straight into one growing piece of memory and
 summed there, and messages read back share route keys and property blocks with the one before them
 if those are the same, as those of one publisher are.

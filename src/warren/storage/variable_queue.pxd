@@ -23,9 +23,13 @@ cdef class VariableQueue(BackingQueue):
     cdef public bint is_loading
     cdef public uint64_t epoch
     @cython.locals(queued=QueuedType)
-    cpdef int publish(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence) except -1
+    cpdef int publish(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence
+    ) except -1
     @cython.locals(queued=QueuedType)
-    cpdef QueuedType publish_delivered(self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence)
+    cpdef QueuedType publish_delivered(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence
+    )
     cdef int _store(self, QueuedType queued, object publisher, uint64_t sequence) except -1
     @cython.locals(queued=QueuedType)
     cpdef QueuedType fetch(self, bint ack_required)
