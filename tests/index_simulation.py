@@ -433,6 +433,8 @@ class IndexSimulation:
         self.changes = len(self.disk.changes)
         left_open = [state.path.name for state in self.disk._open.values()]
         assert not left_open, f"everything is closed, but {left_open}"
+        if self.index.is_failing:
+            return
         for model in self.models.values():
             model.gone = {}
             model.gone_in_flight = {}

@@ -38,8 +38,8 @@ _HEADER: Final = Struct("<8sIIBxxxIQQII")
 # and segments.
 _QUEUE: Final = Struct("<IHBxQQII")
 _RUN: Final = Struct("<QQ")
-# Number, entries, last place, ordered, live bytes, file size.
-_SEGMENT: Final = Struct("<QIhBxQQ")
+# Number, entries, last place, ordered, embedded bytes, stored bytes, file size.
+_SEGMENT: Final = Struct("<QIhBxQQQ")
 _PLACES: Final = Struct("<HH")
 _CHECKSUM: Final = Struct("<I")
 
@@ -163,23 +163,21 @@ def _encode_segment(segment: Segment) -> bytes:
         segment.entries,
         segment.last_place,
         segment.is_ordered,
-        segment.live_bytes,
+        segment.embedded_bytes,
+        segment.stored_bytes,
         segment.file_size,
     )
     return figures + b"".join(_encode_places(getattr(segment, name)) for name in _SETS)
 
 
 def _decode_segment(data: bytes, position: int) -> tuple[Segment, int]:
-    number, entries, last_place, is_ordered, live_bytes, file_size = _SEGMENT.unpack_from(
-        data, position
-    )
+    number, entries, last_place, is_ordered, *sizes = _SEGMENT.unpack_from(data, position)
     position += _SEGMENT.size
     segment = Segment(number)
     segment.entries = entries
     segment.last_place = last_place
     segment.is_ordered = bool(is_ordered)
-    segment.live_bytes = live_bytes
-    segment.file_size = file_size
+    segment.embedded_bytes, segment.stored_bytes, segment.file_size = sizes
     segment.has_file = True
     for name in _SETS:
         places, position = _decode_places(data, position)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warren.storage.batches import Batches
+from warren.storage.checkpoint import QueueState
 from warren.storage.disk import Disk
 from warren.storage.index_format import FILE_HEADER_BYTES, PUBLISH, STORED
 from warren.storage.index_host import IndexHost
@@ -90,16 +91,19 @@ def _stored_entries(disk: Disk, path: Path, size: int, salt: int) -> list[Record
     return [r for r in records if r.kind == PUBLISH and r.flags & STORED]
 
 
-def sweep(layout: IndexLayout, disk: Disk, queues: Iterable[QueueIndex]) -> None:
+def sweep(layout: IndexLayout, disk: Disk, states: Iterable[QueueState]) -> None:
     """Delete what a power cut brought back, or left half done: files that nobody knows of."""
-    known = {layout.queue_directory(queue.name).name: queue.segments for queue in queues}
+    known: dict[str, set[int]] = {}
+    for state in states:
+        name = layout.queue_directory(state.name).name
+        known.setdefault(name, set()).update(state.segments)
     for name in disk.list(layout.queues_directory):
         directory = layout.queues_directory / name
-        segments = known.get(name, {})
+        numbers = known.get(name, set())
         for number in numbered(disk.list(directory), SEGMENT_SUFFIX):
-            if number not in segments:
+            if number not in numbers:
                 disk.unlink(directory / f"{number}{SEGMENT_SUFFIX}")
-        if not segments:
+        if not numbers:
             with suppress(OSError):
                 disk.unlink(directory / ".queue_name")
                 disk.remove_directory(directory)

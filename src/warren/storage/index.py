@@ -89,6 +89,7 @@ class IndexStore:
         self._host = host
         self._stores = (bodies, transient_bodies)
         self._chores = _Chores()
+        self._is_open = False
         self._house: Awaitable[None] | None = None
         # Deleted, but the message store is still to be told of their bodies.
         self._zombies: dict[QueueIndex, None] = {}
@@ -108,6 +109,9 @@ class IndexStore:
         await host.workers.run_in_thread(partial(recovery.replay, bodies))
         await bodies.recovered()
         await transient_bodies.recovered()
+        if checkpoint is not None and not recovery.findings.is_clean:
+            states = [q.state for q in (*recovery.queues.values(), *recovery.deleted)]
+            await host.workers.run_in_thread(partial(sweep, self.layout, host.disk, states))
         self.findings = recovery.findings
         self._report()
         salt = host.random_bits(32) if recovery.salt is None else recovery.salt
@@ -116,11 +120,9 @@ class IndexStore:
         recovered = [self._adopt(queue) for queue in recovery.queues.values()]
         for deleted in recovery.deleted:
             self._adopt_deleted(deleted)
-        if checkpoint is not None and not self.findings.is_clean:
-            known = [*self.queues.values(), *self._zombies]
-            await host.workers.run_in_thread(partial(sweep, self.layout, host.disk, known))
         if not self.findings.is_clean and not recovery.is_new:
             self._chores.wants_checkpoint = True
+        self._is_open = True
         self._wake()
         return recovered
 
@@ -321,7 +323,8 @@ class IndexStore:
 
     def _wake(self) -> None:
         chores = self._chores
-        if not chores.is_running and not chores.is_closing and self._has_chores():
+        is_able = self._is_open and not chores.is_running and not chores.is_closing
+        if is_able and self._has_chores():
             chores.is_running = True
             self._house = self._host.workers.spawn(self._keep_house())
 
@@ -398,5 +401,5 @@ def _recovered(queue: QueueIndex) -> RecoveredQueue:
         count = segment.readable.bit_count()
         if count:
             end = segment.base + SEGMENT_ENTRIES
-            segments.append(RecoveredSegment(segment.base, end, count, segment.live_bytes))
+            segments.append(RecoveredSegment(segment.base, end, count, segment.body_bytes))
     return RecoveredQueue(queue.name, queue.next_sequence, segments, list(queue.journaled))

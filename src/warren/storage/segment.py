@@ -22,8 +22,8 @@ ALL: Final = (1 << SEGMENT_ENTRIES) - 1
 
 class Segment:
     __slots__ = (
-        "doomed", "entries", "file_size", "has_file", "is_ordered", "is_suspect", "last_place",
-        "live", "live_bytes", "number", "stored", "transient", "unwritten_acks",
+        "doomed", "embedded_bytes", "entries", "file_size", "has_file", "is_ordered", "is_suspect",
+        "last_place", "live", "number", "stored", "stored_bytes", "transient", "unwritten_acks",
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:
@@ -36,7 +36,9 @@ class Segment:
         self.doomed = 0
         self.unwritten_acks = 0
         self.entries = 0
-        self.live_bytes = 0  # bodies of those alive that are not transient
+        # Bodies of those alive that are not transient, in the segment and in the message store.
+        self.embedded_bytes = 0
+        self.stored_bytes = 0
         self.file_size = 0
         self.has_file = False
         self.is_ordered = True  # by sequence number, in the file
@@ -56,33 +58,60 @@ class Segment:
     def readable(self) -> int:
         return self.live & ~self.doomed
 
-    def add(self, places: int, transient: int, stored: int, body_bytes: int) -> None:
-        """These are in the file now; `body_bytes` without those of transient ones."""
+    @property
+    def body_bytes(self) -> int:
+        """Of what can be read; what a purge took of those in a message store is estimated."""
+        if not self.doomed:
+            return self.embedded_bytes + self.stored_bytes
+        share = (self.stored & ~self.doomed).bit_count() / self.stored.bit_count()
+        return self.embedded_bytes + int(self.stored_bytes * share)
+
+    def add(self, places: int, transient: int, body_bytes: int, stored_bytes: int) -> None:
+        """These are in the file now; bytes without those of transient ones.
+
+        Which of them have their body in a message store is to be added to `stored`.
+        """
         assert not self.live & places, "an entry is written once"
         self.live |= places
         if self.live == ALL:
             self.live = ALL  # the one that all full segments share
         self.transient |= transient
-        self.stored |= stored
-        self.live_bytes += body_bytes
+        self.embedded_bytes += body_bytes
+        self.stored_bytes += stored_bytes
 
     def ack(self, places: int, body_bytes: int) -> int:
-        """How many of them were alive; they are not any more."""
+        """How many of them were alive; they are not any more.
+
+        `body_bytes` is what all of `places` have together. Either all are in a message store or
+        none is, and the same for being transient.
+        """
         gone = self.live & places
         if not gone:
             return 0
         count = gone.bit_count()
-        asked = places.bit_count()
-        if not gone & self.transient:
-            self.live_bytes -= body_bytes if count == asked else body_bytes * count // asked
+        if count != (asked := places.bit_count()):
+            body_bytes = body_bytes * count // asked
+        if gone & self.stored & ~self.transient:
+            self.stored_bytes -= body_bytes
+        elif gone & ~self.transient:
+            self.embedded_bytes -= body_bytes
         self.live ^= gone
         self.transient &= self.live
         self.stored &= self.live
         self.doomed &= self.live
         self.unwritten_acks |= gone
-        if not self.live & ~self.transient:
-            self.live_bytes = 0
+        self._round_bytes()
         return count
+
+    def _round_bytes(self) -> None:
+        """Nothing weighs nothing, whatever was estimated."""
+        lasting = self.live & ~self.transient
+        if not lasting & ~self.stored:
+            self.embedded_bytes = 0
+        if not lasting & self.stored:
+            self.stored_bytes = 0
+        self.embedded_bytes = max(0, self.embedded_bytes)
+        self.stored_bytes = max(0, self.stored_bytes)
 
     def doom(self, places: int) -> int:
         """Acknowledge without knowing sizes, or where bodies are; how many are gone for readers.
@@ -94,9 +123,11 @@ class Segment:
             return 0
         count = gone.bit_count()
         self.doomed |= gone & self.stored
-        lasting = self.live & ~self.transient
-        share = (gone & lasting & ~self.stored).bit_count() / max(1, lasting.bit_count())
-        self.ack(gone & ~self.stored, int(self.live_bytes * share))
+        embedded = self.live & ~self.stored
+        self.ack(gone & embedded & self.transient, 0)
+        lasting = gone & embedded & ~self.transient
+        share = lasting.bit_count() / max(1, (embedded & ~self.transient).bit_count())
+        self.ack(lasting, int(self.embedded_bytes * share))
         return count
 
     def forget_transient(self) -> None:

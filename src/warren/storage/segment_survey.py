@@ -95,8 +95,10 @@ def _enter(queue: RecoveringQueue, segment: Segment, record: Record, acked: int)
     if places & (acked | segment.live) or record.flags & TRANSIENT:
         return
     is_stored = bool(record.flags & STORED)
-    segment.add(places, 0, places if is_stored else 0, record.size)
+    sizes = (0, record.size) if is_stored else (record.size, 0)
+    segment.add(places, 0, *sizes)
     if is_stored:
+        segment.stored |= places
         queue.stored[record.sequence] = (record.store_file, record.store_offset)
 
 

@@ -60,7 +60,7 @@ class SegmentWrite:
     def _enter(self) -> None:
         segment = self.segment
         live, transient, stored = (bytearray(SEGMENT_ENTRIES // 8) for _ in range(3))
-        body_bytes = 0
+        embedded_bytes = stored_bytes = 0
         for queued in self.entries:
             place = queued.sequence & _PLACE_MASK
             if queued.state != SCATTERING:
@@ -70,23 +70,22 @@ class SegmentWrite:
             queued.state = SEGMENTED
             bit = 1 << (place & 7)
             live[place >> 3] |= bit
-            is_transient = queued.store_file >= TRANSIENT_FILE_MIN
             if queued.store_file != EMBEDDED:
                 stored[place >> 3] |= bit
-            elif not queued.message.properties.persistent:
-                is_transient = True
-            if is_transient:
-                transient[place >> 3] |= bit
+                if queued.store_file >= TRANSIENT_FILE_MIN:
+                    transient[place >> 3] |= bit
+                else:
+                    stored_bytes += queued.size
+            elif queued.message.properties.persistent:
+                embedded_bytes += queued.size
             else:
-                body_bytes += queued.size
+                transient[place >> 3] |= bit
         segment.note_order(
             self.entries[0].sequence & _PLACE_MASK, self.entries[-1].sequence & _PLACE_MASK
         )
         segment.entries += len(self.entries)
-        places, transients, with_body = (
-            int.from_bytes(bits, "little") for bits in (live, transient, stored)
-        )
-        segment.add(places, transients, with_body, body_bytes)
+        segment.add(_places(live), _places(transient), embedded_bytes, stored_bytes)
+        segment.stored |= _places(stored)
         if not segment.live:
             self.queue.bury(segment)
 
@@ -209,3 +208,7 @@ class Step:
             disk.sync(descriptor)
         finally:
             disk.close(descriptor)
+
+
+def _places(bits: bytearray) -> int:
+    return int.from_bytes(bits, "little")
