@@ -62,6 +62,10 @@ class DataFiles:
         directory = queue_directory(self._data_dir, queue)
         return [path for path in self.segments if path.parent == directory]
 
+    def names(self) -> list[str]:
+        """Of all files, and nothing of what is in them."""
+        return sorted(str(path) for path in self.directory.rglob("*"))
+
     def total_bytes(self) -> int:
         """Disk in use: a file with holes counts for what it occupies."""
         return sum(size for path in self._found("*") if (size := occupied_bytes(path)))

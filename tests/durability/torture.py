@@ -33,7 +33,8 @@ from durability.under_test import IS_REFERENCE, TOPOLOGY_SAFE_AFTER_S
 
 READY_WITHIN_S: Final = 60.0 if IS_REFERENCE else 5.0
 LOAD_S_MAX: Final = 1.2
-OWED_MAX: Final = 1500
+OWED_MAX: Final = 5000
+FILES_CHANCE: Final = 0.4
 # RabbitMQ forgets after a clean stop which messages were delivered since.
 CLEAN_CHANCE: Final = 0.0 if IS_REFERENCE else 0.15
 KILLED_START_CHANCE: Final = 0.3
@@ -49,13 +50,14 @@ class Round:
     number: int
     end: str = ""
     load_s: float = 0.0
+    moment: str = "load"
     killed_starts: int = 0
     ready_s: float = 0.0
 
     def __str__(self) -> str:
         starts = f", {self.killed_starts} starts killed" if self.killed_starts else ""
         return (
-            f"round {self.number}: {self.end} after {self.load_s:.2f} s of load{starts}, "
+            f"round {self.number}: {self.end} after {self.load_s:.2f} s of {self.moment}{starts}, "
             f"ready in {self.ready_s:.2f} s"
         )
 
@@ -129,8 +131,9 @@ class Torture:
         clients = make_clients(self.broker.address, self.ledger, self.chance, happened.number)
         for client in clients:
             client.start()
-        happened.load_s = self.chance.uniform(0.02, LOAD_S_MAX)
-        time.sleep(happened.load_s)
+        began = time.monotonic()
+        happened.moment = self._await_a_moment()
+        happened.load_s = time.monotonic() - began
         if self.broker.has_ended:
             self._fail(happened, ["the broker ended by itself"])
         if self.chance.random() < CLEAN_CHANCE:
@@ -142,6 +145,18 @@ class Torture:
             client.join()
         failures = [f"{c.name}: {c.failure!r}" for c in clients if c.failure]
         self._fail(happened, failures + self.ledger.problems)
+
+    def _await_a_moment(self) -> str:
+        """Any, or while files are made and removed: that is when most can go wrong."""
+        if self.chance.random() >= FILES_CHANCE:
+            time.sleep(self.chance.uniform(0.02, LOAD_S_MAX))
+            return "load"
+        before = self._files.names()
+        deadline = time.monotonic() + 2 * LOAD_S_MAX
+        while self._files.names() == before and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(self.chance.uniform(0, 0.04))
+        return "load and a change of files"
 
     def _kill(self) -> str:
         self.broker.kill()
@@ -191,7 +206,7 @@ class Torture:
 
     def _thin(self, client: RawClient, queue: str, found: dict[int, Delivery]) -> None:
         """Acknowledge some, so that queues do not grow for ever; the rest is ready again."""
-        share = self.chance.choice([0.0, 0.3, 1.0])
+        share = self.chance.choice([0.0, 0.1, 0.3, 1.0])
         if len(found) > OWED_MAX / len(QUEUES):
             share = self.chance.choice([0.7, 1.0])
         for tag, delivery in found.items():
