@@ -9,11 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from warren.server.data_directory import DataDirectoryError
 from warren.server.logs import EventLog
 from warren.server.workers import LoopWorkers
 from warren.storage.committer import Committer, make_committer
 from warren.storage.disk import Disk, RealDisk
+from warren.storage.index_format import NewerFormat
 from warren.storage.index_host import IndexHost
+from warren.storage.record_format import NewerStoreFormat
 from warren.storage.vhost_storage import VhostStorage
 
 CLOSE_S_MAX: Final = 10.0
@@ -84,7 +87,17 @@ class MessageStorage:
         )
         storage = VhostStorage(self._data_directory, vhost, host)
         storage.index.on_failure = self._failed
-        await storage.open()
+        try:
+            await storage.open()
+        except (NewerFormat, NewerStoreFormat) as error:
+            raise DataDirectoryError(
+                f"{error}; start the version that wrote it, or choose another with --data-dir"
+            ) from error
+        except OSError as error:
+            raise DataDirectoryError(
+                f"cannot use the messages in {self._data_directory / 'msg_stores'}: {error}; "
+                "mend that, or choose another directory with --data-dir"
+            ) from error
         self._committers[vhost] = committer
         self.vhosts[vhost] = storage
 

@@ -14,7 +14,6 @@ import gc
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Final
 
 from warren.auth.access import AccessControl
@@ -29,6 +28,7 @@ from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token
+from warren.server.data_directory import claim_data_directory
 from warren.server.listener import (
     AmqpListener,
     ClientConnection,
@@ -48,10 +48,6 @@ STOP_CONNECTIONS_S: Final = 5.0
 GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 _log = EventLog("node")
-
-
-class DataDirectoryError(Exception):
-    """The data directory cannot be used; the text is for the operator."""
 
 
 class Node:
@@ -133,7 +129,7 @@ class Node:
         http.bind()
         self._http_endpoint = http.endpoint
         parts.push_async_callback(http.stop)
-        _make_data_directory(self.config.data_dir)
+        claim_data_directory(self.config.data_dir, self.config.name)
         self.alarms.start()
         parts.callback(self.alarms.stop)
         await self.store.open()
@@ -225,13 +221,3 @@ def _defaults(config: Config) -> Defaults:
         write=config.default_write,
         read=config.default_read,
     )
-
-
-def _make_data_directory(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataDirectoryError(
-            f"cannot make the data directory {path}: {(error.strerror or str(error)).lower()}; "
-            "choose another with --data-dir"
-        ) from error

@@ -15,8 +15,9 @@ from typing import Final
 
 from warren.metadata.store import MetadataError
 from warren.server.config import Config
+from warren.server.data_directory import DataDirectoryError
 from warren.server.logs import EventLog, configure_logs
-from warren.server.node import DataDirectoryError, Node
+from warren.server.node import Node
 from warren.server.sockets import CannotListenError
 
 EXIT_AT_ONCE: Final = 1

@@ -15,9 +15,10 @@ from warren.metadata.store import MetadataUnusable
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
+from warren.server.data_directory import DataDirectoryError
 from warren.server.listener import ConnectionRegistry
 from warren.server.logs import configure_logs
-from warren.server.node import DataDirectoryError, Node
+from warren.server.node import Node
 from warren.server.sockets import CannotListenError
 
 
@@ -178,7 +179,7 @@ async def test_a_directory_in_use_is_named_and_the_ports_are_given_back(
 async def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     node = Node(config_for(tmp_path, data_dir=tmp_path / "file" / "data"), make_peer)
-    with pytest.raises(DataDirectoryError, match=r"cannot make the data directory .*--data-dir"):
+    with pytest.raises(DataDirectoryError, match=r"cannot use the data directory .*--data-dir"):
         await node.start()
 
 
