@@ -287,6 +287,8 @@ class StoreWorld:
         """A clean stop."""
         self.commit(checkpoint=True)
         run(self.store.close())
+        if isinstance(self.disk, FaultyDisk):
+            assert not self.disk._open, "every file is closed"
 
     def crash(self, dice: random.Random) -> None:
         """The power goes. Of the batch in flight the journal may have had any beginning."""
@@ -295,8 +297,11 @@ class StoreWorld:
             self._write_some_of_the_batch(dice)
         self.disk.crash()
         self.workers.abandon()
+        for descriptor in list(self.disk._open):
+            self.disk.close(descriptor)
         self.journal.doubtful |= {entry.name for what, entry in self.batch if what == "publish"}
         self.journal.records += self.batch[: dice.randint(0, len(self.batch))]
+        self.batch = []
 
     def _write_some_of_the_batch(self, dice: random.Random) -> None:
         """As far as the commit thread came before the power went."""

@@ -38,14 +38,11 @@ class StoreMachine(RuleBasedStateMachine):
     def publish(self, size: int, queues: int, seed: int) -> None:
         self.world.publish(random.Random(seed).randbytes(size), queues)
 
-    @precondition(lambda self: not self.is_in_flight)
     @rule(messages=st.integers(4, 12), queues=st.integers(1, 3), seed=seeds)
     def publish_much(self, messages: int, queues: int, seed: int) -> None:
         """Enough for a file or more."""
-        self.heal()
         for _ in range(messages):
             self.publish(FILE_BYTES // 4, queues, seed)
-        self.world.commit()
 
     @rule(share=st.sampled_from([0.3, 0.7, 0.9, 1]), seed=seeds)
     def ack_some(self, share: float, seed: int) -> None:
@@ -115,7 +112,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.world.settle()
         except OSError:
             assert self.disk.is_crashed
-        self.disk.crash()
+        self.world.disk = self.disk
+        self.world.crash(random.Random(seed))
         self.reopen(seed)
 
     @precondition(lambda self: not self.is_in_flight)
@@ -149,6 +147,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.finish()
             self.stop_and_start(0)
             self.world.check_that_nothing_stays()
+            self.world.close()
         finally:
             self.world.workers.abandon()
             shutil.rmtree(self.directory)

@@ -40,10 +40,10 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from warren.storage.disk import Buffer, Disk, append_all
-from warren.storage.forwarding import Forwarding, Place
+from warren.storage.forwarding import Forwarding, Place, pack
 from warren.storage.record_format import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
@@ -87,12 +87,10 @@ def _is_candidate(file: StoreFile, file_bytes: int) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """A record that was copied."""
 
     home: Place
-    offset: int
     new_offset: int
     references: int
     body_bytes: int
@@ -106,8 +104,38 @@ class Source:
     deaths: array[int]  # when the run began
     live: list[tuple[int, RecordHeader]] = field(default_factory=list)
     live_bytes: int = 0
-    moved: list[Moved] = field(default_factory=list)
-    end: int = 0  # of its copies in the output
+    moved: dict[int, Moved] = field(default_factory=dict)  # by offset
+    legacy: Legacy | None = None
+
+
+class Legacy:
+    """What a source leaves to the output, as of the beginning of the run.
+
+    Worked out beside the loop, which then only has to join it and to add the deaths since.
+    """
+
+    def __init__(self, source: Source, output: StoreFile, end: int) -> None:
+        self.end = end
+        self.references = 0
+        self.weight = 0
+        self.dead_weight = 0
+        self.deaths = array("I")
+        self.places: dict[int, int] = {}
+        self.shared: dict[int, int] = {}
+        deaths = Counter(source.deaths)
+        for offset, moved in source.moved.items():
+            dead = deaths[offset]
+            left = moved.references - dead
+            assert left > 0, "only what is alive is copied"
+            weight = moved.body_bytes + REFERENCE_WEIGHT
+            self.references += moved.references
+            self.weight += moved.references * weight
+            self.dead_weight += dead * weight
+            self.deaths.extend([moved.new_offset] * dead)
+            home = pack(*moved.home)
+            self.places[home] = pack(output.number, moved.new_offset)
+            if left > 1:
+                self.shared[home] = left
 
 
 class Compaction:
@@ -150,11 +178,12 @@ class Compaction:
                     if record is None:
                         self._lose(source, offset, "wrong checksum")
                         continue
-                    source.moved.append(portion.add(offset, header, record))
+                    source.moved[offset] = portion.add(header, record)
                     if portion.size >= PORTION_BYTES:
                         yield portion.append()
                 yield portion.append()
-            source.end = position = portion.position
+            position = portion.position
+            source.legacy = Legacy(source, output, position)
 
     def sync(self, output: StoreFile) -> None:
         if not self._directory.is_transient:
@@ -162,17 +191,19 @@ class Compaction:
 
     def install(self, source: Source, output: StoreFile, forwarding: Forwarding) -> None:
         """From now on the copies count. They are safe; the source may go."""
-        deaths = Counter(source.file.deaths)
-        for moved in source.moved:
-            output.add(moved.references, moved.body_bytes)
-            dead = deaths[moved.offset]
-            assert dead <= moved.references
-            output.deaths.extend([moved.new_offset] * dead)
-            output.dead_weight += dead * (moved.body_bytes + REFERENCE_WEIGHT)
-            if dead < moved.references:
-                place = (output.number, moved.new_offset)
-                forwarding.put(moved.home, place, moved.references - dead)
-        output.size = source.end
+        legacy = source.legacy
+        assert legacy is not None
+        output.size = legacy.end
+        output.references += legacy.references
+        output.weight += legacy.weight
+        output.dead_weight += legacy.dead_weight
+        output.deaths.extend(legacy.deaths)
+        forwarding.merge(legacy.places, legacy.shared)
+        for offset in source.file.deaths[len(source.deaths) :]:
+            moved = source.moved.get(offset)
+            if moved is not None:  # else it was damaged, and is lost
+                forwarding.bury(*moved.home)
+                output.bury(moved.new_offset, moved.body_bytes)
 
     def _measure(self, source: Source, walk: Walk) -> None:
         deaths = Counter(source.deaths)
@@ -208,13 +239,13 @@ class Portion:
         self._output = output
         self._pieces: list[Buffer] = []
 
-    def add(self, offset: int, header: RecordHeader, record: bytes) -> Moved:
+    def add(self, header: RecordHeader, record: bytes) -> Moved:
         home = (header.home_file, header.home_offset)
         new_offset = self.position + self.size
         self._pieces.append(resalted_header(record, self._output.salt))
         self._pieces.append(memoryview(record)[RECORD_HEADER_BYTES:])
         self.size += len(record)
-        return Moved(home, offset, new_offset, header.references, header.body_bytes)
+        return Moved(home, new_offset, header.references, header.body_bytes)
 
     def append(self) -> int:
         size, self.size = self.size, 0

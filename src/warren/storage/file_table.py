@@ -125,4 +125,5 @@ class FileTable:
 
     def to_state(self) -> bytes:
         listed = [*self.files.values(), *self.spares, *self.in_making.values()]
-        return encode_state(self.next_number, listed, self.forwarding)
+        current = -1 if self.current is None else self.current.number
+        return encode_state(self.next_number, current, listed, self.forwarding)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 Place: TypeAlias = tuple[int, int]
 
 
-def _pack(file: int, offset: int) -> int:
+def pack(file: int, offset: int) -> int:
     return file << 32 | offset
 
 
@@ -32,20 +32,25 @@ class Forwarding:
     def put(self, home: Place, place: Place, references: int) -> None:
         assert references > 0
         assert home != place
-        packed = _pack(*home)
-        self._places[packed] = _pack(*place)
+        packed = pack(*home)
+        self._places[packed] = pack(*place)
         if references > 1:
             self._shared[packed] = references
         else:
             self._shared.pop(packed, None)
 
+    def merge(self, places: dict[int, int], shared: dict[int, int]) -> None:
+        """Put many at once: packed places by packed home, and references where more than one."""
+        self._places.update(places)
+        self._shared.update(shared)
+
     def resolve(self, file: int, offset: int) -> Place | None:
-        packed = self._places.get(_pack(file, offset))
+        packed = self._places.get(pack(file, offset))
         return None if packed is None else _unpack(packed)
 
     def bury(self, file: int, offset: int) -> Place | None:
         """One reference has ended: where its record is, if it was moved."""
-        home = _pack(file, offset)
+        home = pack(file, offset)
         packed = self._places.get(home)
         if packed is None:
             return None
@@ -59,7 +64,7 @@ class Forwarding:
         return _unpack(packed)
 
     def forget(self, home: Place) -> None:
-        packed = _pack(*home)
+        packed = pack(*home)
         self._places.pop(packed, None)
         self._shared.pop(packed, None)
 

@@ -111,7 +111,7 @@ class MessageStore:
         for file in [file for file in table.files.values() if file.is_dead]:
             table.discard(file)
         if not recovery.has_loose_ends:
-            await self._resume()
+            await self._resume(found.current)
         await self._housekeeping.make_spares()
         table.wants_compaction = True
         self._wake()
@@ -238,10 +238,9 @@ class MessageStore:
             _log.error("message store %s: %s; every file is read", self._directory.path, error)
             return None
 
-    async def _resume(self) -> None:
-        """Go on with the last file, which nothing can have been appended to in vain."""
+    async def _resume(self, number: int) -> None:
+        """Go on with the file of before, which nothing can have been appended to in vain."""
         table = self._table
-        number = max(table.files, default=-1)
         file = table.files.get(number)
         if file is None or file.size >= self.file_bytes:
             return

@@ -1,6 +1,7 @@
 """What a message store wants to find again: the part of a checkpoint that is its own.
 
-    magic "WSTO", version u32, next file number u32, number of files u32
+    magic "WSTO", version u32, next file number u32, number of the current file i32 (-1: none),
+    number of files u32
     per file: number u32, salt u32, number of deaths u32, size u64, references u64, weight u64,
               dead weight u64, deaths u32 each
     four arrays of the forwarding: count u64, u64 each
@@ -24,7 +25,7 @@ from warren.storage.store_files import StoreFile
 
 MAGIC: Final = b"WSTO"
 VERSION: Final = 1
-_HEAD: Final = Struct("<4sIII")
+_HEAD: Final = Struct("<4sIIiI")
 _FILE: Final = Struct("<IIIQQQQ")
 _COUNT: Final = Struct("<Q")
 
@@ -36,17 +37,20 @@ class UnreadableState(ValueError):
 @dataclass(slots=True)
 class StoreState:
     next_number: int
+    current: int
     files: dict[int, StoreFile]
     forwarding: Forwarding
 
 
-def encode_state(next_number: int, files: Iterable[StoreFile], forwarding: Forwarding) -> bytes:
+def encode_state(
+    next_number: int, current: int, files: Iterable[StoreFile], forwarding: Forwarding
+) -> bytes:
     parts: list[bytes] = []
     for file in files:
         figures = (file.size, file.references, file.weight, file.dead_weight)
         parts.append(_FILE.pack(file.number, file.salt, len(file.deaths), *figures))
         parts.append(_to_bytes(file.deaths))
-    head = _HEAD.pack(MAGIC, VERSION, next_number, len(parts) // 2)
+    head = _HEAD.pack(MAGIC, VERSION, next_number, current, len(parts) // 2)
     for values in forwarding.to_arrays():
         parts.append(_COUNT.pack(len(values)))
         parts.append(_to_bytes(values))
@@ -57,7 +61,7 @@ def encode_state(next_number: int, files: Iterable[StoreFile], forwarding: Forwa
 def decode_state(data: bytes) -> StoreState:
     if len(data) < _HEAD.size + 4 or crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise UnreadableState("the message store's part of the checkpoint is damaged")
-    magic, version, next_number, count = _HEAD.unpack_from(data)
+    magic, version, next_number, current, count = _HEAD.unpack_from(data)
     if magic != MAGIC or version != VERSION:
         raise UnreadableState(f"the message store's part of the checkpoint has format {version}")
     position = _HEAD.size
@@ -75,7 +79,7 @@ def decode_state(data: bytes) -> StoreState:
         position += _COUNT.size
         arrays.append(_from_bytes("Q", data[position : position + 8 * length]))
         position += 8 * length
-    return StoreState(next_number, files, Forwarding.from_arrays(arrays))
+    return StoreState(next_number, current, files, Forwarding.from_arrays(arrays))
 
 
 def _to_bytes(values: array[int]) -> bytes:

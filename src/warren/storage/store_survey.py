@@ -61,6 +61,7 @@ class Survey:
     missing: dict[int, StoreFile] = field(default_factory=dict)
     forwarding: Forwarding = field(default_factory=Forwarding)
     next_number: int = 0
+    current: int = -1  # the file that was appended to at the checkpoint
     corrupt: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -81,6 +82,7 @@ def survey(directory: StoreDirectory, state: StoreState | None) -> Survey:
     if state is not None:
         found.forwarding = state.forwarding
         found.next_number = state.next_number
+        found.current = state.current
         found.missing = {n: f for n, f in state.files.items() if n not in set(numbers)}
     budget = VERIFIED_BYTES
     for number in reversed(numbers):

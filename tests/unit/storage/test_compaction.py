@@ -202,6 +202,25 @@ def test_a_checkpoint_in_the_middle_of_a_compaction(world: StoreWorld) -> None:
         world.check_that_nothing_stays()
 
 
+def test_a_full_file_is_not_touched_while_its_last_batch_is_being_written(
+    world: StoreWorld,
+) -> None:
+    """It is sealed when its last bodies are given their places."""
+    shrink(world, fill(world, 3), kept=5)
+    names = [world.publish(random.Random(0).randbytes(BODY_BYTES))[0] for _ in range(PER_FILE)]
+    world.take()
+    for name in names[2:]:
+        world.ack(name)
+    world.settle()
+    world.finish()
+    world.check()
+    world.commit()
+    world.settle()
+    world.check()
+    assert world.store.counters.compactions == 1
+    assert world.store.counters.records_corrupt == 0
+
+
 def test_reading_goes_on_during_a_compaction(world: StoreWorld) -> None:
     files = fill(world, 4)
     name = files[0][0][0]

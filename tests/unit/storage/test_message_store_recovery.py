@@ -67,6 +67,32 @@ def test_after_a_clean_stop_the_last_file_is_continued(world: StoreWorld) -> Non
     world.check()
 
 
+def test_a_file_that_a_batch_failed_on_is_not_continued(
+    tmp_path: Path, workers: StepWorkers
+) -> None:
+    """A place that was given in vain must not be given again."""
+    disk = FaultyDisk()
+    world = StoreWorld(tmp_path / "store", disk, workers=workers).open()
+    world.publish(bytes(500))
+    world.commit()
+    world.publish(bytes(500), queues=2)
+    disk.fail("sync")
+    with pytest.raises(OSError, match="Errno"):
+        world.commit()
+    world.settle()
+    world.close()
+    after = world.reopened()
+    names = after.publish(bytes(500), queues=3)
+    after.commit()
+    assert after.entries[names[0]].file != 0
+    for name in names[:2]:
+        after.ack(name)
+    after.close()
+    again = after.reopened()
+    again.settle()
+    again.check_that_nothing_stays()
+
+
 def test_a_killed_store_finds_what_came_after_the_checkpoint(world: StoreWorld) -> None:
     world.publish(bytes(1_000))
     world.commit(checkpoint=True)
