@@ -82,8 +82,8 @@ class Compactor:
                 output = await self._housekeeping.new_file()
                 self._table.files[output.number] = output
                 if await self._copy(run, output):
-                    await self._install(run, output)
-                    output = None
+                    installed, output = output, None
+                    await self._install(run, installed)
         except OSError as error:
             self._failed(files, error)
         finally:

@@ -64,17 +64,18 @@ class FileTable:
 
     def resolve(self, file: int, offset: int) -> Place | None:
         """Where the record is that queues know by this location."""
-        return (file, offset) if file in self.files else self.forwarding.resolve(file, offset)
+        place = (file, offset) if file in self.files else self.forwarding.resolve(file, offset)
+        return place if place is not None and place[0] in self.files else None
 
     def bury(self, number: int, offset: int, size: int) -> None:
         """One reference to the record has ended."""
         file = self.files.get(number)
         if file is None:
             place = self.forwarding.bury(number, offset)
-            if place is None:
+            file = None if place is None else self.files.get(place[0])
+            if place is None or file is None:
                 return  # its file is lost; that was reported when it was found out
             offset = place[1]
-            file = self.files[place[0]]
         file.bury(offset, size)
         self._has_fresh_deaths = True
         if not file.is_sealed:

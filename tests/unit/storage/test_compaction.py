@@ -13,6 +13,8 @@ from faulty_disk import FaultyDisk
 from store_world import FILE_BYTES, StepWorkers, StoreWorld, run
 from warren.storage.compaction import SOURCES_MAX, choose
 from warren.storage.compactor import BYTES_PER_SECOND
+from warren.storage.message_store import MessageStore
+from warren.storage.record_format import CorruptRecord
 from warren.storage.store_files import StoreFile
 
 PER_FILE = 8
@@ -248,6 +250,26 @@ def test_a_damaged_record_is_left_out_and_reported(
     world.store.died(*broken.location)
     world.acks.append(broken)
     world.check_that_nothing_stays()
+
+
+def test_moved_messages_may_be_lost_like_others(
+    world: StoreWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    shrink(world, fill(world, 4))
+    world.close()
+    place = world.store._table.resolve(0, 20)
+    assert place is not None
+    moved = place[0]
+    (world.directory / f"{moved}.rdq").unlink()
+    store = MessageStore(world.directory, world.disk, world.workers)
+    run(store.open(world.journal.state))
+    run(store.recovered())
+    assert f"{moved}.rdq is gone, with 6 messages" in caplog.text
+    lost = [entry for entry in world.entries.values() if entry.file < 3]
+    found = run(store.read_many([entry.location for entry in lost]))
+    assert all(isinstance(one, CorruptRecord) for one in found)
+    for entry in lost:
+        store.died(*entry.location)
 
 
 def test_without_room_it_waits_until_there_is_some(world: StoreWorld, disk: FaultyDisk) -> None:
