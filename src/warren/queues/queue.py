@@ -277,7 +277,7 @@ class Queue(AbstractQueue):
             dropped.append(head.message)
             self.backing.fetch(False)
             head = self.backing.head()
-        if head is None:
+        if self.backing.length == 0:
             self.may_expire = False
         if dropped:
             self._dead_letter(dropped, DeathReason.EXPIRED)

@@ -1,0 +1,51 @@
+"""Expired messages that are not in memory when the queue looks for them."""
+
+from __future__ import annotations
+
+from manual_clock import ManualClock
+from warren.model.records import QueueRecord
+from warren.queues.host import DeathReason
+from warren.queues.memory_backing import MemoryBacking
+from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
+from warren.wire.codec import Message, PropertyBlock, QueuedMessage
+
+
+class SlowBacking(MemoryBacking):
+    """Its messages can be counted, but not had, while `is_reading`."""
+
+    is_reading = False
+
+    def head(self) -> QueuedMessage | None:
+        return None if self.is_reading else super().head()
+
+    def fetch(self, ack_required: bool) -> QueuedMessage | None:
+        return None if self.is_reading else super().fetch(ack_required)
+
+
+class Host:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+
+    def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
+        raise AssertionError("the queue has no dead-letter exchange")
+
+    def unused(self, queue: Queue) -> None:
+        raise AssertionError("the queue is not auto-delete")
+
+    def expired(self, queue: Queue) -> None:
+        raise AssertionError("the queue does not expire")
+
+
+def test_a_message_that_expired_while_it_was_being_read_is_not_served() -> None:
+    host, backing = Host(), SlowBacking()
+    queue = Queue(QueueRecord("/", "q"), QueueSettings(message_ttl_ms=100), backing, host)
+    message = Message(b"\x00\x01q", PropertyBlock(b"\x00\x00"), b"old")
+    queue.publish(message, None, 0)
+    backing.is_reading = True
+    host.clock.advance(1_000)
+    assert queue.get() is None
+    backing.is_reading = False
+    queue.loaded()
+    assert queue.get() is None
+    assert queue.message_count == 0
