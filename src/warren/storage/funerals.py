@@ -20,9 +20,10 @@ from warren.storage.checkpoint import QueueState
 from warren.storage.disk import Disk
 from warren.storage.index_format import FILE_HEADER_BYTES, PUBLISH, STORED
 from warren.storage.index_host import IndexHost
-from warren.storage.index_records import Record, scan
+from warren.storage.index_records import EMBEDDED, Record, scan
 from warren.storage.layout import SEGMENT_SUFFIX, IndexLayout, numbered
-from warren.storage.segment import Segment
+from warren.storage.segment import Segment, places_of
+from warren.storage.states import DEAD, GATHERED, SEGMENTED, TRANSIENT_FILE_MIN
 
 if TYPE_CHECKING:
     from warren.storage.queue_index import QueueIndex
@@ -62,9 +63,9 @@ class Funerals:
         read = partial(_stored_entries, self._host.disk, path, segment.file_size, self._salt)
         for record in await self._host.workers.run_in_thread(read):
             if segment.doomed >> (record.sequence - segment.base) & 1:
-                queue.bury_stored(segment, record)
-        if segment.doomed:  # the file does not have them any more
-            queue.bury_lost(segment)
+                _bury(queue, segment, record)
+        if segment.doomed:  # nobody can say any more where these bodies were
+            queue.ack_places(segment, segment.doomed, 0)
 
     def _remove(self, queue: QueueIndex) -> None:
         directory = self._layout.queue_directory(queue.name)
@@ -76,6 +77,36 @@ class Funerals:
             if disk.list(directory) == [".queue_name"]:
                 disk.unlink(directory / ".queue_name")
                 disk.remove_directory(directory)
+
+
+def discard(queue: QueueIndex) -> None:
+    """Forget everything: the queue is being deleted."""
+    queue.is_deleted = True
+    for queued in [*queue.gathered, *queue.gathered_stored]:
+        if queued.state == GATHERED:
+            queue.ack([queued])
+    for entries in (queue.writing, queue.scattering, queue.journaled):
+        for queued in entries:
+            if queued.store_file != EMBEDDED:
+                queue.ack([queued])
+            elif queued.state != SEGMENTED:
+                queued.state = DEAD
+    queue.journaled = []
+    queue.journaled_dead = 0
+
+
+def _bury(queue: QueueIndex, segment: Segment, record: Record) -> None:
+    """Record the death of one that was doomed, now that it is known where its body is."""
+    sequence, size = record.sequence, record.size
+    file, offset = record.store_file, record.store_offset
+    if file >= TRANSIENT_FILE_MIN:
+        queue.transient_bodies.died(file, offset, size)
+    else:
+        queue.acks.append((sequence, 1, size, file, offset))
+        queue.bodies.died(file, offset, size)
+        if not queue.is_dirty:
+            queue.become_dirty()
+    queue.ack_places(segment, places_of(sequence, 1), size)
 
 
 def _stored_entries(disk: Disk, path: Path, size: int, salt: int) -> list[Record]:

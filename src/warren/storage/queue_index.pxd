@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from warren.storage._index_records cimport RecordBuffer as BufferType
+from warren.storage.segment_entry cimport in_state
 from warren.wire._codec cimport (
     Message as MessageType, PropertyBlock as PropertiesType, QueuedMessage as QueuedType,
 )
@@ -25,8 +26,8 @@ cdef class QueueIndex:
     cdef readonly str name
     cdef readonly Py_ssize_t embed_below
     cdef object _dirty
-    cdef object _bodies
-    cdef object _transient_bodies
+    cdef readonly object bodies
+    cdef readonly object transient_bodies
     cdef public list gathered
     cdef public list gathered_stored
     cdef public Py_ssize_t gathered_dead
@@ -35,7 +36,6 @@ cdef class QueueIndex:
     cdef public list writing_ranges
     cdef public list journaled
     cdef public Py_ssize_t journaled_dead
-    cdef public Py_ssize_t journaled_bytes
     cdef public list scattering
     cdef public list acks
     cdef public list ranges
@@ -77,9 +77,9 @@ cdef class QueueIndex:
     cdef object _ack_stored(self, QueuedType queued, uint8_t state)
     @cython.locals(first=uint64_t, end=uint64_t, body_bytes=uint64_t)
     cpdef object close_run(self)
-    cdef object _become_dirty(self)
+    cpdef object become_dirty(self)
     cdef object _merge_stored(self)
-    @cython.locals(queue_id=uint32_t, position=Py_ssize_t, size_before=Py_ssize_t, file=Py_ssize_t)
+    @cython.locals(queue_id=uint32_t, position=Py_ssize_t, file=Py_ssize_t)
     cpdef bint encode(self, BufferType buffer, Py_ssize_t bytes_max) except -1
     @cython.locals(queued=QueuedType)
     cpdef object written(self, uint64_t journal_number)
@@ -87,7 +87,3 @@ cdef class QueueIndex:
     cpdef object unwritten(self)
     @cython.locals(queued=QueuedType)
     cpdef object refuse(self)
-
-
-@cython.locals(queued=QueuedType, kept=list)
-cdef list _in_state(list entries, uint8_t state)

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Final
 
 from warren.storage.index_records import RecordBuffer
 from warren.storage.segment import Segment, pieces_of, places_of
+from warren.storage.segment_entry import in_state
 from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
     from warren.storage.index_host import Dirty, Reader
-    from warren.storage.index_records import Record
 
 # Those of states.py and segment.py, as C numbers.
 _VOLATILE = 0
@@ -56,8 +56,8 @@ class QueueIndex:
         self.name = name
         self.embed_below = dirty.embed_below
         self._dirty = dirty
-        self._bodies = dirty.bodies
-        self._transient_bodies = dirty.transient_bodies
+        self.bodies = dirty.bodies
+        self.transient_bodies = dirty.transient_bodies
         self.gathered: list[QueuedMessage] = []
         self.gathered_stored: list[QueuedMessage] = []
         self.gathered_dead = 0
@@ -66,7 +66,6 @@ class QueueIndex:
         self.writing_ranges: list[tuple[int, int]] = []
         self.journaled: list[QueuedMessage] = []
         self.journaled_dead = 0
-        self.journaled_bytes = 0  # what was journaled since the last scatter, dead or not
         self.scattering: list[QueuedMessage] = []
         self.acks: list[tuple[int, int, int, int, int]] = []
         self.ranges: list[tuple[int, int]] = []
@@ -118,7 +117,7 @@ class QueueIndex:
         else:
             self._publish_stored(queued)
         if not self.is_dirty:
-            self._become_dirty()
+            self.become_dirty()
 
     def ack(self, run: list[QueuedMessage]) -> None:
         """Nobody needs these any more. Those never published here are passed over."""
@@ -149,9 +148,9 @@ class QueueIndex:
             self._run_end = sequence + 1
             self._run_bytes += queued.size
         if not self.is_dirty:
-            self._become_dirty()
+            self.become_dirty()
         if self.journaled_dead > _DEAD_MIN and self.journaled_dead * 2 > len(self.journaled):
-            self.journaled = _in_state(self.journaled, _JOURNALED)
+            self.journaled = in_state(self.journaled, _JOURNALED)
             self.journaled_dead = 0
 
     def ack_range(self, start: int, end: int) -> None:
@@ -173,7 +172,7 @@ class QueueIndex:
             elif not segment.live:
                 self.bury(segment)
         if not self.is_dirty:
-            self._become_dirty()
+            self.become_dirty()
 
     def read(
         self, start: int, end: int, bytes_max: int, done: Callable[[list[QueuedMessage]], None]
@@ -195,7 +194,7 @@ class QueueIndex:
 
     def _publish_stored(self, queued: QueuedMessage) -> None:
         persistent = queued.message.properties.persistent
-        (self._bodies if persistent else self._transient_bodies).write(queued)
+        (self.bodies if persistent else self.transient_bodies).write(queued)
         self.gathered_stored.append(queued)
 
     def _cancel(self, queued: QueuedMessage) -> None:
@@ -208,10 +207,10 @@ class QueueIndex:
         self.gathered_dead += 1
         if self.gathered_stored:
             persistent = queued.message.properties.persistent
-            (self._bodies if persistent else self._transient_bodies).cancel(queued)
+            (self.bodies if persistent else self.transient_bodies).cancel(queued)
         if self.gathered_dead > _DEAD_MIN and self.gathered_dead * 2 > len(self.gathered):
-            self.gathered = _in_state(self.gathered, _GATHERED)
-            self.gathered_stored = _in_state(self.gathered_stored, _GATHERED)
+            self.gathered = in_state(self.gathered, _GATHERED)
+            self.gathered_stored = in_state(self.gathered_stored, _GATHERED)
             self.gathered_dead = 0
 
     def _ack_transient(self, queued: QueuedMessage, state: int) -> bool:
@@ -227,21 +226,21 @@ class QueueIndex:
         if not is_transient:
             return False
         if queued.store_file != _EMBEDDED:
-            self._transient_bodies.died(queued.store_file, queued.store_offset, queued.size)
+            self.transient_bodies.died(queued.store_file, queued.store_offset, queued.size)
         if segment is not None:
-            self._ack_places(segment, places_of(queued.sequence, 1), 0)
+            self.ack_places(segment, places_of(queued.sequence, 1), 0)
         return True
 
     def _ack_stored(self, queued: QueuedMessage, state: int) -> None:
         sequence, size = queued.sequence, queued.size
         file, offset = queued.store_file, queued.store_offset
         self.acks.append((sequence, 1, size, file, offset))
-        self._bodies.died(file, offset, size)
+        self.bodies.died(file, offset, size)
         if state == _SEGMENTED:
             segment = self.segments[sequence >> _SEGMENT_SHIFT]
-            self._ack_places(segment, places_of(sequence, 1), size)
+            self.ack_places(segment, places_of(sequence, 1), size)
 
-    def _ack_places(self, segment: Segment, places: int, body_bytes: int) -> None:
+    def ack_places(self, segment: Segment, places: int, body_bytes: int) -> None:
         count = segment.ack(places, body_bytes)
         assert count, "what is acknowledged was alive"
         self.acked_segments[segment.number] = segment
@@ -252,39 +251,7 @@ class QueueIndex:
         """Its file can go once the acknowledgements are safe."""
         self.dead_segments.append(segment)
         if not self.is_dirty:
-            self._become_dirty()
-
-    def bury_stored(self, segment: Segment, record: Record) -> None:
-        """One that was doomed: this is where its body is."""
-        sequence, size = record.sequence, record.size
-        file, offset = record.store_file, record.store_offset
-        if file >= _TRANSIENT_FILE_MIN:
-            self._transient_bodies.died(file, offset, size)
-        else:
-            self.acks.append((sequence, 1, size, file, offset))
-            self._bodies.died(file, offset, size)
-            if not self.is_dirty:
-                self._become_dirty()
-        self._ack_places(segment, places_of(sequence, 1), size)
-
-    def bury_lost(self, segment: Segment) -> None:
-        """Nobody can say any more where the bodies of the doomed were."""
-        self._ack_places(segment, segment.doomed, 0)
-
-    def discard(self) -> None:
-        """Forget everything: the queue is being deleted."""
-        self.is_deleted = True
-        for queued in [*self.gathered, *self.gathered_stored]:
-            if queued.state == _GATHERED:
-                self._cancel(queued)
-        for entries in (self.writing, self.scattering, self.journaled):
-            for queued in entries:
-                if queued.store_file != _EMBEDDED:
-                    self.ack([queued])
-                elif queued.state != _SEGMENTED:
-                    queued.state = _DEAD
-        self.journaled = []
-        self.journaled_dead = 0
+            self.become_dirty()
 
     def close_run(self) -> None:
         """From here on the segments say what is alive."""
@@ -295,11 +262,11 @@ class QueueIndex:
         self.acks.append((first, end - first, body_bytes, _EMBEDDED, 0))
         if self._run_is_segmented:
             segment = self.segments[first >> _SEGMENT_SHIFT]
-            self._ack_places(segment, places_of(first, end - first), body_bytes)
+            self.ack_places(segment, places_of(first, end - first), body_bytes)
         self._run_first = self._run_end = 0
         self._run_bytes = 0
 
-    def _become_dirty(self) -> None:
+    def become_dirty(self) -> None:
         self.is_dirty = True
         self._dirty.mark(self)
 
@@ -309,7 +276,6 @@ class QueueIndex:
         """Put what was gathered into the batch; whether that was all of it."""
         self.close_run()
         queue_id = self.queue_id
-        size_before = buffer.size
         position = buffer.publishes(queue_id, self.gathered, 0, bytes_max)
         if position == len(self.gathered):
             self.writing, self.gathered = self.gathered, []
@@ -320,7 +286,6 @@ class QueueIndex:
             buffer.publishes(queue_id, self.gathered_stored, 0, UNBOUNDED)
             self._merge_stored()
         self.gathered_dead = 0
-        self.journaled_bytes += buffer.size - size_before
         for first, count, body_bytes, file, offset in self.acks:
             if file == _EMBEDDED:
                 buffer.ack(queue_id, first, count, body_bytes)
@@ -387,7 +352,7 @@ class QueueIndex:
         self.writing_acks = []
         self.writing_ranges = []
         if not self.is_dirty:
-            self._become_dirty()
+            self.become_dirty()
 
     def refuse(self) -> None:
         """Say no to the publishers of what waits; it may still be written one day."""
@@ -397,47 +362,3 @@ class QueueIndex:
                 if publisher is not None:
                     queued.publisher = None
                     publisher.rejected(queued.publisher_sequence)
-
-    # What copying to segments asks for.
-
-    def note_segmented(self) -> None:
-        """Find out anew below which number everything is in segments."""
-        lists = (self.journaled, self.writing, self.gathered, self.gathered_stored)
-        if self.is_ordered:
-            first = [entries[0].sequence for entries in lists if entries]
-        else:
-            first = [queued.sequence for entries in lists for queued in entries]
-        self.segmented_below = min(first, default=self.next_sequence)
-
-    def begin_scattering(self) -> None:
-        assert not self.scattering, "a queue is scattered once at a time"
-        self.close_run()
-        self.scattering, self.journaled = self.journaled, []
-        self.scattering_from = self.journaled_from
-        self.journaled_dead = 0
-        self.journaled_bytes = 0
-
-    def take_back_scattering(self) -> None:
-        """Copying failed: what is not in a segment is journaled, as it was."""
-        kept = _in_state(self.scattering, _JOURNALED)
-        self.scattering = []
-        if kept:
-            self.journaled = kept + self.journaled
-            self.journaled_from = self.scattering_from
-
-    @property
-    def needs_journal_from(self) -> int:
-        """The oldest journal file with something of this queue that is nowhere else."""
-        if self.is_deleted:
-            return UNBOUNDED
-        if self.scattering:
-            return self.scattering_from
-        return self.journaled_from if self.journaled else UNBOUNDED
-
-
-def _in_state(entries: list[QueuedMessage], state: int) -> list[QueuedMessage]:
-    kept = []
-    for queued in entries:
-        if queued.state == state:
-            kept.append(queued)  # noqa: PERF401 - compiled, with the type of `queued` known
-    return kept

@@ -19,23 +19,28 @@ fresh file's name (which follows by counting), and the old journal files, which 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from warren.storage.batches import Batches
 from warren.storage.checkpoint import Checkpoint, encode_queue
 from warren.storage.disk import replace_file
 from warren.storage.index_host import IndexHost
 from warren.storage.layout import IndexLayout
-from warren.storage.segment_writing import Step
+from warren.storage.segment_entry import in_state
+from warren.storage.segment_writing import SegmentFiles, SegmentWrite, Step
+from warren.storage.states import JOURNALED
 
 if TYPE_CHECKING:
     from warren.storage.queue_index import QueueIndex
 
-_log = logging.getLogger("warren.storage")
+SYNC_BYTES: Final = 8 * 1_048_576
+SYNC_FILES_MAX: Final = 256
+"""How much is appended, to how many files, before they are synced."""
+
+NOT_NEEDED: Final = 1 << 62
 
 
 class Scatter:
@@ -62,70 +67,20 @@ class Scatter:
         await promise
 
     async def scatter(self, queues: Iterable[QueueIndex]) -> None:
-        """Have everything of these that is journaled in segments, and their blobs made."""
-        step = self._new_step()
-        begun: list[QueueIndex] = []
+        """Have everything of these that is journaled in segments, and their blobs made.
+
+        Raises OSError; what did not get to a segment is journaled still.
+        """
+        copying = Copying(self._host, self._layout, self._salt)
         try:
             for queue in queues:
-                if queue.is_deleted:
-                    continue
-                self._begin(queue)
-                begun.append(queue)
-                position = 0
-                while position < len(queue.scattering):
-                    position = step.add_entries(queue, position)
-                    step = await self._next(step)
-                for segment in list(queue.acked_segments.values()):
-                    if segment.unwritten_acks and segment.live and segment.has_file:
-                        step.add_acks(queue, segment)
-                        step = await self._next(step)
-            await self._perform(step)
+                if not queue.is_deleted:
+                    await copying.copy(queue)
+            await copying.finish()
         except OSError:
-            for queue in begun:
-                self._give_up(queue)
+            await copying.undo()
             raise
-        for queue in begun:
-            self._finish(queue)
-
-    def _begin(self, queue: QueueIndex) -> None:
-        queue.begin_scattering()
-        if not queue.is_ordered:
-            queue.scattering.sort(key=attrgetter("sequence"))
-
-    def _finish(self, queue: QueueIndex) -> None:
-        self.entries_copied += len(queue.scattering)
-        queue.scattering = []
-        queue.note_segmented()
-        queue.close_run()
-        queue.acked_segments = {n: s for n, s in queue.acked_segments.items() if s.unwritten_acks}
-        queue.blob = encode_queue(queue)
-        if queue.on_segmented is not None:
-            queue.on_segmented()
-
-    def _give_up(self, queue: QueueIndex) -> None:
-        """What did not get to a segment is where it was."""
-        queue.take_back_scattering()
-
-    def _new_step(self) -> Step:
-        return Step(self._layout, self._salt)
-
-    async def _next(self, step: Step) -> Step:
-        if not step.is_full:
-            return step
-        await self._perform(step)
-        return self._new_step()
-
-    async def _perform(self, step: Step) -> None:
-        if not step.writes:
-            return
-        try:
-            await self._host.workers.run_in_thread(partial(step.perform, self._host.disk))
-        except OSError:
-            for write in step.writes:
-                write.undo()
-            raise
-        for write in step.writes:
-            write.finish()
+        self.entries_copied += copying.entries_copied
 
     async def checkpoint(
         self, queues: Iterable[QueueIndex], next_queue_id: int, journal_from: int, is_clean: bool
@@ -140,3 +95,113 @@ class Scatter:
             lambda: replace_file(self._host.disk, path, checkpoint.pieces())
         )
         self.checkpoints += 1
+
+
+class Copying:
+    """One round of copying."""
+
+    def __init__(self, host: IndexHost, layout: IndexLayout, salt: int) -> None:
+        self._host = host
+        self._layout = layout
+        self._salt = salt
+        self._files = SegmentFiles(host.disk, salt)
+        self._step = Step(layout, salt)
+        self._unsynced: list[SegmentWrite] = []
+        self._unsynced_bytes = 0
+        self._begun: list[QueueIndex] = []
+        self.entries_copied = 0
+
+    async def copy(self, queue: QueueIndex) -> None:
+        self._begun.append(queue)
+        _begin(queue)
+        position = 0
+        while position < len(queue.scattering):
+            position = self._step.add_entries(queue, position)
+            await self._go_on()
+        for segment in list(queue.acked_segments.values()):
+            if segment.unwritten_acks and segment.live and segment.has_file:
+                self._step.add_acks(queue, segment)
+                await self._go_on()
+
+    async def finish(self) -> None:
+        """All that was begun is in segments then."""
+        await self._append()
+        await self._sync()
+        begun, self._begun = self._begun, []
+        for queue in begun:
+            self.entries_copied += len(queue.scattering)
+            _finish(queue)
+
+    async def undo(self) -> None:
+        await self._host.workers.run_in_thread(self._files.close)
+        for write in (*self._unsynced, *self._step.writes):
+            write.undo()
+        for queue in self._begun:
+            _take_back(queue)
+
+    async def _go_on(self) -> None:
+        if not self._step.is_full:
+            return
+        await self._append()
+        if self._unsynced_bytes >= SYNC_BYTES or len(self._files) >= SYNC_FILES_MAX:
+            await self._sync()
+
+    async def _append(self) -> None:
+        step, self._step = self._step, Step(self._layout, self._salt)
+        self._unsynced.extend(step.writes)
+        self._unsynced_bytes += step.size
+        await self._host.workers.run_in_thread(partial(self._files.append, step.writes))
+
+    async def _sync(self) -> None:
+        await self._host.workers.run_in_thread(self._files.sync)
+        unsynced, self._unsynced = self._unsynced, []
+        self._unsynced_bytes = 0
+        for write in unsynced:
+            write.finish()
+        for queue in dict.fromkeys(write.queue for write in unsynced):
+            if queue.on_segmented is not None and not queue.is_deleted:
+                queue.on_segmented()
+
+
+def _begin(queue: QueueIndex) -> None:
+    assert not queue.scattering, "a queue is scattered once at a time"
+    queue.close_run()
+    queue.scattering, queue.journaled = queue.journaled, []
+    queue.scattering_from = queue.journaled_from
+    queue.journaled_dead = 0
+    if not queue.is_ordered:
+        queue.scattering.sort(key=attrgetter("sequence"))
+
+
+def _finish(queue: QueueIndex) -> None:
+    queue.scattering = []
+    queue.close_run()
+    queue.segmented_below = _first_unsegmented(queue)
+    queue.acked_segments = {n: s for n, s in queue.acked_segments.items() if s.unwritten_acks}
+    queue.blob = encode_queue(queue)
+
+
+def _first_unsegmented(queue: QueueIndex) -> int:
+    lists = (queue.journaled, queue.writing, queue.gathered, queue.gathered_stored)
+    if queue.is_ordered:
+        first = [entries[0].sequence for entries in lists if entries]
+    else:
+        first = [queued.sequence for entries in lists for queued in entries]
+    return min(first, default=queue.next_sequence)
+
+
+def _take_back(queue: QueueIndex) -> None:
+    kept = in_state(queue.scattering, JOURNALED)
+    queue.scattering = []
+    if kept:
+        queue.journaled = kept + queue.journaled
+        queue.journaled_from = queue.scattering_from
+
+
+def needed_from(queue: QueueIndex) -> int:
+    """The oldest journal file with something of this queue that is nowhere else."""
+    if queue.is_deleted:
+        return NOT_NEEDED
+    if queue.scattering:
+        return queue.scattering_from
+    return queue.journaled_from if queue.journaled else NOT_NEEDED

@@ -113,7 +113,7 @@ class SegmentReading:
             found = await self._read_segment(queue, segment, wanted, bytes_max)
             bytes_max -= sum(queued.size for queued in found)
             entries.extend(found)
-        self.mark_redelivered(queue, entries)
+        mark_redelivered(queue, entries)
         self.entries_read += len(entries)
         return entries
 
@@ -198,20 +198,20 @@ class SegmentReading:
             base = piece.segment.base + first
             queue.ack_range(base, base + length)
 
-    @staticmethod
-    def mark_redelivered(queue: QueueIndex, entries: list[QueuedMessage]) -> None:
-        if not entries:
-            return
-        below = queue.redelivered_below
+
+def mark_redelivered(queue: QueueIndex, entries: list[QueuedMessage]) -> None:
+    if not entries:
+        return
+    below = queue.redelivered_below
+    for queued in entries:
+        if queued.sequence < below:
+            queued.redelivered = True
+    first, last = entries[0].sequence, entries[-1].sequence
+    runs = [r for r in queue.delivered if r[0] <= last and r[0] + r[1] > first]
+    for start, count in runs:
         for queued in entries:
-            if queued.sequence < below:
+            if start <= queued.sequence < start + count:
                 queued.redelivered = True
-        first, last = entries[0].sequence, entries[-1].sequence
-        runs = [r for r in queue.delivered if r[0] <= last and r[0] + r[1] > first]
-        for start, count in runs:
-            for queued in entries:
-                if start <= queued.sequence < start + count:
-                    queued.redelivered = True
 
 
 def _range_places(number: int, start: int, end: int) -> int:

@@ -1,0 +1,181 @@
+"""What an index does beside its work, one thing after another, in the background.
+
+    1. files of segments that are dead are deleted
+    2. the message stores are told of what was purged, and files of deleted queues are deleted
+    3. when the journal is long enough, it is scattered to segments (scatter.py)
+
+The order matters: a queue may have the name of one that was deleted, and so the same directory. It
+gets files of its own only when those of the other are gone.
+
+What fails is reported and tried again. Nobody waits for chores, but the journal grows meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from warren.storage.batches import Batches
+from warren.storage.checkpoint import encode_queue
+from warren.storage.funerals import Funerals
+from warren.storage.index_host import IndexHost
+from warren.storage.journal import JOURNAL_FILE_BYTES
+from warren.storage.layout import IndexLayout
+from warren.storage.queue_register import QueueRegister
+from warren.storage.scatter import Scatter, needed_from
+
+if TYPE_CHECKING:
+    from warren.storage.queue_index import QueueIndex
+
+RETRY_S: Final = 1.0
+
+_log = logging.getLogger("warren.storage")
+
+
+class Chores:
+    def __init__(
+        self,
+        host: IndexHost,
+        layout: IndexLayout,
+        batches: Batches,
+        register: QueueRegister,
+        salt: int,
+    ) -> None:
+        self.journal_file_bytes = JOURNAL_FILE_BYTES
+        self.on_failure: Callable[[OSError], None] = lambda error: None
+        self.scatter: Final = Scatter(host, layout, batches, salt)
+        self._host = host
+        self._layout = layout
+        self._batches = batches
+        self._register = register
+        self._funerals = Funerals(host, layout, batches, salt)
+        self._dead: list[QueueIndex] = []
+        self._mourned: list[QueueIndex] = []
+        self._wants_checkpoint = False
+        # How long the journal still was after it was made as short as possible.
+        self._incompressible_bytes = 0
+        self._work: Awaitable[None] | None = None
+        self._is_running = False
+        self._is_stopped = True
+
+    # What there is to do.
+
+    async def begin(self, interleaved: list[QueueIndex]) -> None:
+        """`interleaved` are queues that can only be used once they are copied."""
+        if interleaved:
+            while self._dead or self._mourned:
+                await self._do_one()
+            await self.scatter.scatter(interleaved)
+        self._is_stopped = False
+        self._wake()
+
+    async def stop(self) -> None:
+        """Return when nothing is under way; nothing more is begun."""
+        self._is_stopped = True
+        if self._work is not None:
+            await self._work
+
+    def batch_done(self, flight: list[QueueIndex]) -> None:
+        for queue in flight:
+            self.look_at(queue)
+        self._wake()
+
+    def look_at(self, queue: QueueIndex) -> None:
+        """A queue may have segments that are dead, or doomed."""
+        if queue.removable:
+            self._dead.append(queue)
+        if queue.doomed_segments:
+            self._mourned.append(queue)
+
+    def mourn(self, queue: QueueIndex) -> None:
+        """A queue was deleted."""
+        queue.is_deleted = True
+        queue.blob = encode_queue(queue)
+        self._register.deleted[queue] = None
+        self._mourned.append(queue)
+        self._wake()
+
+    def want_checkpoint(self) -> None:
+        self._wants_checkpoint = True
+        self._wake()
+
+    def _has_work(self) -> bool:
+        return bool(self._dead or self._mourned or self._is_checkpoint_due())
+
+    def _is_checkpoint_due(self) -> bool:
+        due_bytes = max(self._incompressible_bytes, self.journal_file_bytes // 2)
+        is_long = self._batches.journal.total_bytes > due_bytes + self.journal_file_bytes // 2
+        return is_long or self._wants_checkpoint
+
+    # Doing it.
+
+    def _wake(self) -> None:
+        if not self._is_running and not self._is_stopped and self._has_work():
+            self._is_running = True
+            self._work = self._host.workers.spawn(self._do_all())
+
+    async def _do_all(self) -> None:
+        try:
+            while self._has_work() and not self._is_stopped:
+                try:
+                    await self._do_one()
+                except OSError as error:
+                    _log.error("vhost %r: %s; to be tried again", self._layout.vhost, error)
+                    self.on_failure(error)
+                    await self._host.workers.pause(RETRY_S)
+        finally:
+            self._is_running = False
+
+    async def _do_one(self) -> None:
+        if self._dead:
+            await self._remove_dead()
+        elif self._mourned:
+            queue = self._mourned[0]
+            await self._funerals.hold(queue)
+            self._mourned.remove(queue)
+            self._register.deleted.pop(queue, None)
+        else:
+            self._wants_checkpoint = False
+            await self._shorten_journal()
+
+    async def _remove_dead(self) -> None:
+        queues, self._dead = self._dead, []
+        paths = []
+        for queue in queues:
+            segments, queue.removable = queue.removable, []
+            for segment in segments:
+                if not segment.live and queue.segments.get(segment.number) is segment:
+                    del queue.segments[segment.number]
+                    paths.append(self._layout.segment_file(queue.name, segment.number))
+
+        def remove() -> None:
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    self._host.disk.unlink(path)
+
+        await self._host.workers.run_in_thread(remove)
+
+    async def _shorten_journal(self) -> None:
+        await self.scatter.roll()
+        touched = [q for q in self._batches.touched if q.is_deleted or self._register.is_free(q)]
+        for queue in touched:
+            del self._batches.touched[queue]
+        try:
+            await self.scatter.scatter(touched)
+        except OSError:
+            self._batches.touched.update(dict.fromkeys(touched))
+            raise
+        await self.checkpoint(is_clean=False)
+        self._incompressible_bytes = self._batches.journal.total_bytes
+
+    async def checkpoint(self, *, is_clean: bool) -> None:
+        """Write down what every queue was last known to have; then journal files can go."""
+        journal = self._batches.journal
+        queues = self._register.all()
+        oldest = min(map(needed_from, queues), default=journal.number)
+        journal_from = min(oldest, journal.number)
+        await self.scatter.checkpoint(queues, self._register.next_id, journal_from, is_clean)
+        await self._host.workers.run_in_thread(partial(journal.drop_before, journal_from))

@@ -1,0 +1,24 @@
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from warren.wire._codec cimport QueuedMessage as QueuedType
+
+cdef uint8_t _DEAD
+cdef uint8_t _SCATTERING
+cdef uint8_t _SEGMENTED
+cdef int _EMBEDDED
+cdef int _TRANSIENT_FILE_MIN
+cdef uint64_t _PLACE_MASK
+
+
+@cython.locals(
+    queued=QueuedType, live=bytearray, transient=bytearray, stored=bytearray, place=uint64_t,
+    at=Py_ssize_t, bit=uint8_t, embedded_bytes=int64_t, stored_bytes=int64_t
+)
+cpdef object enter(object segment, list entries)
+
+@cython.locals(queued=QueuedType)
+cpdef object leave(list entries, uint8_t state)
+
+@cython.locals(queued=QueuedType, kept=list)
+cpdef list in_state(list entries, uint8_t state)

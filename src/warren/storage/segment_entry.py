@@ -1,0 +1,68 @@
+"""What is noted of messages once they are in a segment. Compiled: it goes over each of them."""
+
+from __future__ import annotations
+
+from warren.storage.segment import SEGMENT_ENTRIES, Segment
+from warren.wire.codec import QueuedMessage
+
+# Those of states.py and segment.py, as C numbers.
+_DEAD = 5
+_SCATTERING = 6
+_SEGMENTED = 4
+_EMBEDDED = -1
+_TRANSIENT_FILE_MIN = 1 << 30
+_PLACE_MASK = 2_047
+
+
+def enter(segment: Segment, entries: list[QueuedMessage]) -> None:
+    """All of `entries` were appended; those that died meanwhile are dead there, too."""
+    live = bytearray(SEGMENT_ENTRIES // 8)
+    transient = bytearray(SEGMENT_ENTRIES // 8)
+    stored = bytearray(SEGMENT_ENTRIES // 8)
+    embedded_bytes = 0
+    stored_bytes = 0
+    for queued in entries:
+        place = queued.sequence & _PLACE_MASK
+        if queued.state != _SCATTERING:
+            assert queued.state == _DEAD, "what is being copied is alive or dead"
+            segment.unwritten_acks |= 1 << int(place)
+            continue
+        queued.state = _SEGMENTED
+        at = place >> 3
+        bit = 1 << (place & 7)
+        live[at] |= bit
+        if queued.store_file != _EMBEDDED:
+            stored[at] |= bit
+            if queued.store_file >= _TRANSIENT_FILE_MIN:
+                transient[at] |= bit
+            else:
+                stored_bytes += queued.size
+        elif queued.message.properties.persistent:
+            embedded_bytes += queued.size
+        else:
+            transient[at] |= bit
+    segment.entries += len(entries)
+    segment.note_order(
+        entries[0].sequence & _PLACE_MASK, entries[len(entries) - 1].sequence & _PLACE_MASK
+    )
+    segment.add(_places(live), _places(transient), embedded_bytes, stored_bytes)
+    segment.stored |= _places(stored)
+
+
+def leave(entries: list[QueuedMessage], state: int) -> None:
+    """The file does not have them, or not for sure: those alive are in `state` again."""
+    for queued in entries:
+        if queued.state == _SCATTERING:
+            queued.state = state
+
+
+def in_state(entries: list[QueuedMessage], state: int) -> list[QueuedMessage]:
+    kept = []
+    for queued in entries:
+        if queued.state == state:
+            kept.append(queued)  # noqa: PERF401 - compiled, with the type of `queued` known
+    return kept
+
+
+def _places(bits: bytearray) -> int:
+    return int.from_bytes(bits, "little")
