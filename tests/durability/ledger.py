@@ -8,8 +8,8 @@ broker wrote.
 What is promised, and checked:
 
 1. A persistent message that was confirmed, and neither acknowledged nor expired, is there.
-2. An acknowledged one may come back after a crash, once: an acknowledgement is not confirmed. One
-   that was seen to be missing never comes back.
+2. An acknowledged one may come back after a crash: an acknowledgement is not confirmed. One that
+   was seen to be missing never comes back, unless that was known from what was not on the disk.
 3. Transient messages are gone after a restart.
 4. What comes is what was published, byte by byte, and each message of a queue comes once until it
    was requeued. One that is not marked redelivered has never been seen before; after a crash all
@@ -160,7 +160,8 @@ class Ledger:
     def inspect(self, queue: str, found: Sequence[Delivery], is_safe: bool) -> None:
         """All that a restarted broker has in a queue, in order, before anybody else uses it.
 
-        `is_safe`: what is there is on the disk, confirmed or not, and so owed from now on.
+        `is_safe`: what is there is on the disk, confirmed or not, and so owed from now on; and what
+        is not there is gone for good.
         """
         with self._lock:
             entries = self.queues[queue]
@@ -171,10 +172,13 @@ class Ledger:
                 self._inspect_one(queue, delivery)
             self._check_order(queue, [entries[d.id] for d in found if d.id in entries])
             self._check_losses(queue, ids)
-            left = {id_: entry for id_, entry in entries.items() if id_ in ids}
-            for entry in left.values():
-                entry.is_acknowledged = False
-                entry.is_confirmed |= is_safe
+            left = {}
+            for id_, entry in entries.items():
+                if id_ in ids:
+                    entry.is_acknowledged = False
+                    entry.is_confirmed |= is_safe
+                if id_ in ids or (entry.is_acknowledged and not is_safe):
+                    left[id_] = entry
             self.queues[queue] = left
 
     def _inspect_one(self, queue: str, delivery: Delivery) -> None:
