@@ -186,3 +186,21 @@ def test_a_message_consumed_before_it_is_written_is_confirmed(
     send(broker, [b"afterwards"], "durable")
     crash(broker)
     assert bodies(look_once(broker, "durable")) == [b"afterwards"]
+
+
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_later_messages_may_be_confirmed_before_earlier_ones(slow: Faulty, size: int) -> None:
+    """S5: some are being written when all are acknowledged, some are not: each gets its answer."""
+    broker, faults = slow
+    with client_of(broker) as consumer, client_of(broker) as producer:
+        consumer.call(1, "basic.consume", queue="durable")
+        faults.slow_sync(SLOW_MS)
+        confirms = Confirms(producer)
+        for _ in range(2):
+            for _ in range(4):
+                confirms.publish(b"x" * size, PERSISTENT_BLOCK, routing_key="durable")
+            mails = [receive_mail(consumer) for _ in range(4)]
+        acknowledge(consumer, mails[-1], multiple=True)
+        confirms.wait()
+        producer.expect_silence()
+    assert confirms.acked == set(range(1, 9))

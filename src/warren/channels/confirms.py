@@ -91,7 +91,9 @@ class Confirms:
         cutoff = min(must_not_be_covered, default=settled[-1] + 1)
         together = [sequence for sequence in settled if sequence < cutoff]
         if together:
-            self._send(is_safe, together[-1], together[-1] - self._told_up_to > 1)
+            # Later ones may have been told before; and the last may stand for all since then.
+            several = len(together) > 1 or together[-1] - self._told_up_to > 1
+            self._send(is_safe, together[-1], several)
         for sequence in settled[len(together) :]:
             self._send(is_safe, sequence, False)
 
