@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from warren.storage.disk import Buffer, Disk, append_all
-from warren.storage.forwarding import Forwarding, Place, pack
+from warren.storage.forwarding import Forwarding, Moves, Place
 from warren.storage.record_format import (
     FILE_HEADER_BYTES,
     RECORD_HEADER_BYTES,
@@ -120,22 +120,21 @@ class Legacy:
         self.weight = 0
         self.dead_weight = 0
         self.deaths = array("I")
-        self.places: dict[int, int] = {}
-        self.shared: dict[int, int] = {}
+        self.moves = Moves()  # of the records that were at home in the source
+        self.guests: list[tuple[Place, Place]] = []  # those that were not: home, new place
         deaths = Counter(source.deaths)
         for offset, moved in source.moved.items():
             dead = deaths[offset]
-            left = moved.references - dead
-            assert left > 0, "only what is alive is copied"
             weight = moved.body_bytes + REFERENCE_WEIGHT
             self.references += moved.references
             self.weight += moved.references * weight
             self.dead_weight += dead * weight
             self.deaths.extend([moved.new_offset] * dead)
-            home = pack(*moved.home)
-            self.places[home] = pack(output.number, moved.new_offset)
-            if left > 1:
-                self.shared[home] = left
+            place = (output.number, moved.new_offset)
+            if moved.home == (source.file.number, offset):
+                self.moves.append(offset, place, moved.references - dead)
+            else:
+                self.guests.append((moved.home, place))
 
 
 class Compaction:
@@ -198,12 +197,17 @@ class Compaction:
         output.weight += legacy.weight
         output.dead_weight += legacy.dead_weight
         output.deaths.extend(legacy.deaths)
-        forwarding.merge(legacy.places, legacy.shared)
+        if legacy.moves.alive:
+            forwarding.moves[source.file.number] = legacy.moves
+        for home, place in legacy.guests:
+            forwarding.relocate(home, place)
         for offset in source.file.deaths[len(source.deaths) :]:
             moved = source.moved.get(offset)
-            if moved is not None:  # else it was damaged, and is lost
+            if moved is None:
+                continue  # it was damaged, and is lost
+            output.bury(moved.new_offset, moved.body_bytes)
+            if moved.home == (source.file.number, offset):  # a guest's home knows already
                 forwarding.bury(*moved.home)
-                output.bury(moved.new_offset, moved.body_bytes)
 
     def _measure(self, source: Source, walk: Walk) -> None:
         deaths = Counter(source.deaths)

@@ -12,7 +12,7 @@ went between writing the body and writing the entry, or some of the entries, nob
 acknowledge the rest. What was meant and not seen counts as dead, so nothing is kept for ever.
 
 **Copies** that compaction made after T lead to the question whether they are needed. As long as the
-record they were made of is there, they are not. If it is gone, the copy takes over its home, with
+file they were made from is there, they are not. If it is gone, the copy takes over its home, with
 the deaths the state knows of the original: a copy carries the references its original was written
 with, so deaths before and after the copying need not be told apart.
 
@@ -84,7 +84,7 @@ class Recovery:
         deaths: dict[int, Counter[int]] = {}
         for index, home in newcomers.homes.items():
             origin = self.survey.forwarding.resolve(*home) or home
-            if home in self._adopted or self._holds(origin):
+            if home in self._adopted or origin[0] in self.survey.files:
                 continue
             self._adopted[home] = (newcomers, index)
             self.survey.forwarding.forget(home)
@@ -127,9 +127,6 @@ class Recovery:
     def _was_known(self, place: Place) -> bool:
         missing = self.survey.missing.get(place[0])
         return missing is not None and place[1] < missing.size
-
-    def _holds(self, place: Place) -> bool:
-        return self._is_known(place) or self._newcomer(*place) is not None
 
     def _complain(self, file: int, offset: int, what: str) -> None:
         self.survey.problems.append(f"{file}.rdq, offset {offset}: {what}")

@@ -4,7 +4,9 @@
     number of files u32
     per file: number u32, salt u32, number of deaths u32, size u64, references u64, weight u64,
               dead weight u64, deaths u32 each
-    four arrays of the forwarding: count u64, u64 each
+    number of files that records were moved from u32
+    per such file: number u32, count u32, and of each record: offset, file, new offset, references
+              left, u32 each, in four arrays one after another
     CRC-32C u32 of all before
 
 All numbers are little-endian.
@@ -20,14 +22,15 @@ from struct import Struct
 from typing import Final
 
 from warren.storage.checksum import crc32c
-from warren.storage.forwarding import Forwarding
+from warren.storage.forwarding import Forwarding, Moves
 from warren.storage.store_files import StoreFile
 
 MAGIC: Final = b"WSTO"
 VERSION: Final = 1
 _HEAD: Final = Struct("<4sIIiI")
 _FILE: Final = Struct("<IIIQQQQ")
-_COUNT: Final = Struct("<Q")
+_COUNT: Final = Struct("<I")
+_MOVES: Final = Struct("<II")
 
 
 class UnreadableState(ValueError):
@@ -51,9 +54,10 @@ def encode_state(
         parts.append(_FILE.pack(file.number, file.salt, len(file.deaths), *figures))
         parts.append(_to_bytes(file.deaths))
     head = _HEAD.pack(MAGIC, VERSION, next_number, current, len(parts) // 2)
-    for values in forwarding.to_arrays():
-        parts.append(_COUNT.pack(len(values)))
-        parts.append(_to_bytes(values))
+    parts.append(_COUNT.pack(len(forwarding.moves)))
+    for number, moves in forwarding.moves.items():
+        parts.append(_MOVES.pack(number, len(moves.offsets)))
+        parts += [_to_bytes(values) for values in moves.arrays()]
     data = b"".join((head, *parts))
     return data + crc32c(data).to_bytes(4, "little")
 
@@ -71,15 +75,25 @@ def decode_state(data: bytes) -> StoreState:
         position += _FILE.size
         file = files[number] = StoreFile(number, salt=salt)
         file.size, file.references, file.weight, file.dead_weight = figures
-        file.deaths = _from_bytes("I", data[position : position + 4 * deaths])
+        file.deaths = _from_bytes(data[position : position + 4 * deaths])
         position += 4 * deaths
-    arrays = []
-    for _ in range(4):
-        (length,) = _COUNT.unpack_from(data, position)
-        position += _COUNT.size
-        arrays.append(_from_bytes("Q", data[position : position + 8 * length]))
-        position += 8 * length
-    return StoreState(next_number, current, files, Forwarding.from_arrays(arrays))
+    return StoreState(next_number, current, files, _decode_forwarding(data, position))
+
+
+def _decode_forwarding(data: bytes, position: int) -> Forwarding:
+    forwarding = Forwarding()
+    (count,) = _COUNT.unpack_from(data, position)
+    position += _COUNT.size
+    for _ in range(count):
+        number, length = _MOVES.unpack_from(data, position)
+        position += _MOVES.size
+        size = 4 * length
+        starts = range(position, position + 4 * size, size)
+        forwarding.moves[number] = Moves.of_arrays(
+            [_from_bytes(data[start : start + size]) for start in starts]
+        )
+        position += 4 * size
+    return forwarding
 
 
 def _to_bytes(values: array[int]) -> bytes:
@@ -89,8 +103,8 @@ def _to_bytes(values: array[int]) -> bytes:
     return values.tobytes()
 
 
-def _from_bytes(typecode: str, data: bytes) -> array[int]:
-    values = array(typecode)
+def _from_bytes(data: bytes) -> array[int]:
+    values = array("I")
     values.frombytes(data)
     if sys.byteorder == "big":
         values.byteswap()
