@@ -89,7 +89,8 @@ class IndexSimulation:
 
     # One life: from a start to a crash or a stop.
 
-    def begin(self, disk: FaultyDisk) -> None:
+    def begin(self, disk: FaultyDisk) -> dict[str, RecoveredQueue]:
+        """Start, and compare what is there with what was promised."""
         self.disk = disk
         self.lives += 1
         self.workers = StepWorkers()
@@ -111,10 +112,11 @@ class IndexSimulation:
         self.index = IndexStore(layout, host, self.bodies, self.transient_bodies)
         self.index.embed_below = EMBED_BELOW
         self.index.journal_file_bytes = JOURNAL_FILE_BYTES
-        recovered = self.result_of(self.index.open())
-        self._compare({queue.name: queue for queue in recovered})
+        recovered = {queue.name: queue for queue in self.result_of(self.index.open())}
+        self._compare(recovered)
         self.committer.on_submit = self._submitted
         self.committer.on_safe = self._safe
+        return recovered
 
     def _bits(self, count: int) -> int:
         return self.dice.getrandbits(count)
@@ -152,10 +154,13 @@ class IndexSimulation:
 
         job = Job(wrapped())
         self.workers.jobs.append(job)
-        for _ in range(200_000):
-            if job.is_done:
-                return
-            self.step()
+        try:
+            for _ in range(200_000):
+                if job.is_done:
+                    return
+                self.step()
+        finally:
+            work.close()
         raise AssertionError("it does not end")
 
     def result_of(self, work: Coroutine[object, object, T]) -> T:

@@ -53,12 +53,14 @@ class Publisher:
     def __init__(self) -> None:
         self.told: list[int] = []
         self.refused: list[int] = []
+        self.was_refused = asyncio.Event()
 
     def confirmed(self, sequence: int) -> None:
         self.told.append(sequence)
 
     def rejected(self, sequence: int) -> None:
         self.refused.append(sequence)
+        self.was_refused.set()
 
 
 class IndexWorld:
@@ -112,13 +114,15 @@ class IndexWorld:
         self,
         name: str = "q",
         body: bytes = b"body",
-        properties: PropertyBlock = PERSISTENT,
+        properties: PropertyBlock | None = None,
         expires_at_ms: int = 0,
     ) -> QueuedMessage:
         """Its sequence number in the queue is also what the publisher is told."""
         sequence = self._sequences.get(name, 0)
         self._sequences[name] = sequence + 1
-        queued = QueuedMessage(Message(ROUTE_KEY, properties, body), sequence, expires_at_ms)
+        queued = QueuedMessage(
+            Message(ROUTE_KEY, properties or PERSISTENT, body), sequence, expires_at_ms
+        )
         queued.publisher = self.publisher
         queued.publisher_sequence = sequence
         self.queue(name).publish(queued)

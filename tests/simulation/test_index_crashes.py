@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,33 @@ def explore(directory: Path, seed: int, *, faults: bool) -> None:
     except BaseException:
         print(f"seed {seed}, life {simulation.lives}, changes {simulation.changes}")
         raise
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_counts_of_a_checkpoint_are_those_of_a_scan(tmp_path: Path, seed: int) -> None:
+    """A stopped index is opened with its checkpoint and, a copy of it, without."""
+    dice = random.Random(seed)
+    simulation = IndexSimulation(tmp_path / "data", seed)
+    simulation.begin(FaultyDisk(seed))
+    for _ in range(200):
+        simulation.act()
+    simulation.stop()
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    (tmp_path / "copy" / "checkpoint").unlink()
+    found = []
+    for name in ("data", "copy"):
+        simulation.directory = tmp_path / name
+        disk = FaultyDisk(dice.getrandbits(32))
+        recovered = simulation.begin(disk)
+        found.append(
+            {
+                name: [queue.count, [s.count for s in queue.segments], len(queue.journaled)]
+                for name, queue in recovered.items()
+                if queue.count
+            }
+        )
+        simulation.crash()
+    assert found[0] == found[1], f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from warren.storage.checkpoint import encode_queue
 from warren.storage.queue_index import QueueIndex
-from warren.storage.recovery import RecoveringQueue
+from warren.storage.recovering import RecoveringQueue
 from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT
 from warren.storage.segment_reading import mark_redelivered
 from warren.wire.codec import QueuedMessage

@@ -135,6 +135,7 @@ def sweep(layout: IndexLayout, disk: Disk, states: Iterable[QueueState]) -> None
             if number not in numbers:
                 disk.unlink(directory / f"{number}{SEGMENT_SUFFIX}")
         if not numbers:
-            with suppress(OSError):
+            with suppress(FileNotFoundError):
                 disk.unlink(directory / ".queue_name")
+            with suppress(OSError):  # somebody put other things there
                 disk.remove_directory(directory)

@@ -33,7 +33,8 @@ from warren.storage.journal import JOURNAL_FILE_BYTES, Journal
 from warren.storage.layout import IndexLayout, encode_name
 from warren.storage.queue_index import QueueIndex
 from warren.storage.queue_register import QueueRegister
-from warren.storage.recovery import Findings, Recovery
+from warren.storage.recovering import Findings
+from warren.storage.recovery import Recovery
 from warren.storage.segment_reading import SegmentReading
 from warren.wire.codec import QueuedMessage
 

@@ -55,8 +55,8 @@ class Chores:
         self._dead: list[QueueIndex] = []
         self._mourned: list[QueueIndex] = []
         self._wants_checkpoint = False
-        # How long the journal still was after it was made as short as possible.
-        self._incompressible_bytes = 0
+        # Of the journal, what the last attempt to shorten it could not do without.
+        self._needed_bytes = 0
         self._work: Awaitable[None] | None = None
         self._is_running = False
         self._is_stopped = True
@@ -106,9 +106,8 @@ class Chores:
         return bool(self._dead or self._mourned or self._is_checkpoint_due())
 
     def _is_checkpoint_due(self) -> bool:
-        due_bytes = max(self._incompressible_bytes, self.journal_file_bytes // 2)
-        is_long = self._batches.journal.total_bytes > due_bytes + self.journal_file_bytes // 2
-        return is_long or self._wants_checkpoint
+        length = self._batches.journal.total_bytes - self._needed_bytes
+        return length > self.journal_file_bytes or self._wants_checkpoint
 
     # Doing it.
 
@@ -138,7 +137,6 @@ class Chores:
             self._mourned.remove(queue)
             self._register.deleted.pop(queue, None)
         else:
-            self._wants_checkpoint = False
             await self._shorten_journal()
 
     async def _remove_dead(self) -> None:
@@ -159,6 +157,15 @@ class Chores:
         await self._host.workers.run_in_thread(remove)
 
     async def _shorten_journal(self) -> None:
+        self._wants_checkpoint = False
+        try:
+            await self._scatter_and_checkpoint()
+        except OSError:
+            self._wants_checkpoint = True
+            raise
+        self._needed_bytes = self._batches.journal.total_bytes - self._batches.journal.size
+
+    async def _scatter_and_checkpoint(self) -> None:
         await self.scatter.roll()
         touched = [q for q in self._batches.touched if q.is_deleted or self._register.is_free(q)]
         for queue in touched:
@@ -169,7 +176,6 @@ class Chores:
             self._batches.touched.update(dict.fromkeys(touched))
             raise
         await self.checkpoint(is_clean=False)
-        self._incompressible_bytes = self._batches.journal.total_bytes
 
     async def checkpoint(self, *, is_clean: bool) -> None:
         """Write down what every queue was last known to have; then journal files can go."""

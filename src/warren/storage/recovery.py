@@ -23,7 +23,6 @@ Everything here blocks and is run in a thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from warren.storage.checkpoint import Checkpoint, DamagedCheckpoint, QueueState, decode_checkpoint
@@ -46,80 +45,13 @@ from warren.storage.index_host import Bodies
 from warren.storage.index_records import Record, scan
 from warren.storage.journal import file_of, position_in
 from warren.storage.layout import JOURNAL_SUFFIX, IndexLayout, decode_name, numbered
-from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, pieces_of
-from warren.wire.codec import QueuedMessage
+from warren.storage.recovering import Findings, RecoveringQueue
+from warren.storage.segment_survey import check_segments, survey_segments
 
 # The directories of a virtual host and of all of them, and the data directory.
 PARENTS_SYNCED: Final = 3
 
 _FILE_START_BYTES: Final = FILE_HEADER_BYTES + 40
-
-
-@dataclass(slots=True)
-class Findings:
-    """What recovery came upon, for the log and for tests."""
-
-    is_clean: bool = False
-    checkpoint_problem: str = ""
-    journal_files: int = 0
-    records: int = 0
-    segments_read: int = 0
-    damaged_stretches: int = 0
-    damaged_bytes: int = 0
-    torn_bytes: int = 0  # at the end of the newest journal file
-    lost_bodies: int = 0
-    problems: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class RecoveringQueue:
-    """One queue while the journal is replayed."""
-
-    state: QueueState
-    journaled: dict[int, QueuedMessage] = field(default_factory=dict)
-    seen: dict[int, bool] = field(default_factory=dict)
-    """Whether the message store has the body, of those it was asked for."""
-    stored: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Where bodies of segments are, if the segments had to be read."""
-    orphans: dict[int, QueuedMessage] = field(default_factory=dict)
-    """Gone by a purge, or with the queue, and the message store has not been told."""
-
-    def see(self, sequence: int) -> None:
-        self.state.next_sequence = max(self.state.next_sequence, sequence + 1)
-
-    def is_segmented(self, sequence: int) -> bool:
-        segment = self.state.segments.get(sequence >> SEGMENT_SHIFT)
-        return segment is not None and bool(segment.live >> (sequence & (SEGMENT_ENTRIES - 1)) & 1)
-
-    def ack(self, first: int, count: int, body_bytes: int) -> None:
-        self.see(first + count - 1)
-        if self.journaled or self.orphans:
-            for sequence in range(first, first + count):
-                self.journaled.pop(sequence, None)
-                self.orphans.pop(sequence, None)
-        for number, places in pieces_of(first, first + count):
-            segment = self.state.segments.get(number)
-            if segment is not None:
-                segment.ack(places, body_bytes)
-
-    def ack_range(self, start: int, end: int) -> None:
-        # Some may have been in segments by then, and are known from the journal again.
-        for sequence in [s for s in self.journaled if start <= s < end]:
-            self._orphan(sequence)
-        for number, places in pieces_of(start, end):
-            segment = self.state.segments.get(number)
-            if segment is not None:
-                segment.doom(places)
-
-    def delete(self) -> None:
-        self.state.is_deleted = True
-        for sequence in list(self.journaled):
-            self._orphan(sequence)
-
-    def _orphan(self, sequence: int) -> None:
-        queued = self.journaled.pop(sequence)
-        if queued.store_file >= 0:
-            self.orphans[sequence] = queued
 
 
 class Recovery:
@@ -139,11 +71,18 @@ class Recovery:
     # 1. The checkpoint.
 
     def load(self) -> None:
-        """Read the checkpoint and look what journal files there are; raises NewerFormat."""
+        """Read the checkpoint and look what files there are; raises NewerFormat."""
         self._make_directories()
         names = self._disk.list(self._layout.journal_directory)
         for number in numbered(names, JOURNAL_SUFFIX):
-            self.journal_sizes[number] = self._disk.size(self._layout.journal_file(number))
+            path = self._layout.journal_file(number)
+            self.journal_sizes[number] = self._disk.size(path)
+            self._salt_of(self._read_file(str(path), FILE_HEADER_BYTES))
+        self._load_checkpoint()
+        if self.findings.checkpoint_problem:
+            check_segments(self._layout, self._disk)
+
+    def _load_checkpoint(self) -> None:
         try:
             data = self._read_file(str(self._layout.checkpoint_file))
             self.checkpoint, states = decode_checkpoint(data)
@@ -182,10 +121,7 @@ class Recovery:
     def replay(self, bodies: Bodies) -> None:
         self._bodies = bodies
         if self.findings.checkpoint_problem:
-            from warren.storage.segment_survey import survey_segments
-
             self.queues = survey_segments(self._layout, self._disk, self.findings)
-            self._find_salt()
         first = self.checkpoint.journal_from if self.checkpoint is not None else 0
         numbers = sorted(number for number in self.journal_sizes if number >= first)
         ends = self._ends(numbers)
@@ -217,11 +153,6 @@ class Recovery:
         if self.salt is None:
             self.salt = salt
         return salt
-
-    def _find_salt(self) -> None:
-        for number in sorted(self.journal_sizes):
-            path = str(self._layout.journal_file(number))
-            self._salt_of(self._read_file(path, FILE_HEADER_BYTES))
 
     def _replay_file(self, number: int, end: int | None, is_newest: bool) -> None:
         path = str(self._layout.journal_file(number))

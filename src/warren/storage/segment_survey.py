@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warren.storage.checkpoint import QueueState
 from warren.storage.disk import Disk
@@ -19,10 +19,22 @@ from warren.storage.index_format import (
 )
 from warren.storage.index_records import Record, scan
 from warren.storage.layout import SEGMENT_SUFFIX, IndexLayout, decode_name, numbered
+from warren.storage.recovering import Findings, RecoveringQueue
 from warren.storage.segment import SEGMENT_SHIFT, Segment, pieces_of, places_of
 
-if TYPE_CHECKING:
-    from warren.storage.recovery import Findings, RecoveringQueue
+
+def check_segments(layout: IndexLayout, disk: Disk) -> None:
+    """Raise NewerFormat if a segment is of one."""
+    for directory_name in disk.list(layout.queues_directory):
+        directory = layout.queues_directory / directory_name
+        for number in numbered(disk.list(directory), SEGMENT_SUFFIX):
+            descriptor = disk.open(directory / f"{number}{SEGMENT_SUFFIX}")
+            try:
+                header = disk.read(descriptor, 0, FILE_HEADER_BYTES)
+            finally:
+                disk.close(descriptor)
+            with suppress(DamagedHeader):
+                parse_file_header(SEGMENT_MAGIC, header)
 
 
 def read_file(disk: Disk, path: Path) -> bytes:
@@ -37,8 +49,6 @@ def survey_segments(
     layout: IndexLayout, disk: Disk, findings: Findings
 ) -> dict[int, RecoveringQueue]:
     """All queues that have segments, by number."""
-    from warren.storage.recovery import RecoveringQueue
-
     queues: dict[int, RecoveringQueue] = {}
     for directory_name in disk.list(layout.queues_directory):
         directory = layout.queues_directory / directory_name

@@ -1,0 +1,163 @@
+"""On a disk that fails nothing is confirmed that is not safe, and nothing is lost silently."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from faulty_disk import FaultyDisk
+from index_world import IndexWorld
+from warren.storage.states import JOURNALED, SEGMENTED
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> IndexWorld:
+    world = IndexWorld(tmp_path / "vhost", FaultyDisk())
+    await world.open()
+    return world
+
+
+def disk_of(world: IndexWorld) -> FaultyDisk:
+    assert isinstance(world.disk, FaultyDisk)
+    return world.disk
+
+
+async def sequences_after_power_cut(world: IndexWorld) -> list[int]:
+    disk_of(world).crash()
+    await world.abandon()
+    again = IndexWorld(world.directory)
+    recovered = await again.open()
+    await again.house_is_kept()
+    await again.index.flush()
+    entries = await again.read()
+    await again.close()
+    assert "q" in recovered
+    return [queued.sequence for queued in entries]
+
+
+@pytest.mark.parametrize("operation", ["sync", "append"])
+async def test_after_a_failure_everything_is_written_to_another_file(
+    world: IndexWorld, operation: str
+) -> None:
+    """A failed sync is never tried again: what it should have written may be gone."""
+    failures: list[OSError] = []
+    world.index.on_failure = failures.append
+    disk_of(world).fail(operation, errno.EIO, on="0.jif")
+    published = [world.publish() for _ in range(10)]
+    await world.index.flush()
+    assert world.publisher.told == list(range(10))
+    assert world.publisher.refused == []
+    assert [failure.errno for failure in failures] == [errno.EIO]
+    assert all(queued.state == JOURNALED for queued in published)
+    synced = [change for change in disk_of(world).changes if change == "sync 0.jif"]
+    assert len(synced) == (2 if operation == "sync" else 1), "the header, and the one that failed"
+    assert await sequences_after_power_cut(world) == list(range(10))
+
+
+async def test_what_a_failed_batch_left_behind_is_void(world: IndexWorld) -> None:
+    """An ack of a message whose first writing failed: it does not come back from there."""
+    disk_of(world).fail("sync", errno.EIO, on="0.jif")
+    published = [world.publish() for _ in range(10)]
+    await asyncio.sleep(0)
+    world.queue().ack(published[:5])
+    await world.index.flush()
+    journal = world.directory / "journal"
+    assert (journal / "0.jif").stat().st_size > 400
+    await world.abandon()
+    again = IndexWorld(world.directory)
+    recovered = await again.open()
+    assert [queued.sequence for queued in recovered["q"].journaled] == [5, 6, 7, 8, 9]
+    await again.close()
+
+
+async def test_a_full_disk_refuses_publishers_and_goes_on_when_there_is_room(
+    world: IndexWorld,
+) -> None:
+    before = world.publish()
+    await world.index.flush()
+    disk_of(world).room_bytes = 100
+    held = [world.publish(body=bytes(500)) for _ in range(5)]
+    await asyncio.wait_for(world.publisher.was_refused.wait(), 5)
+    assert world.index.is_failing
+    assert world.publisher.refused == [1, 2, 3, 4, 5]
+    assert world.publisher.told == [0]
+    world.queue().ack([before])
+    world.queue().ack(held[:1])
+    disk_of(world).room_bytes = None
+    await world.index.flush()
+    assert not world.index.is_failing
+    late = world.publish()
+    await world.index.flush()
+    assert world.publisher.told == [0, late.sequence], "nobody is told yes after no"
+    assert await sequences_after_power_cut(world) == [2, 3, 4, 5, 6]
+
+
+async def test_bodies_in_a_store_that_fails_are_written_again(world: IndexWorld) -> None:
+    disk_of(world).fail("sync", errno.EIO, on=".rdq")
+    large = world.publish(body=b"x" * 10_000)
+    small = world.publish()
+    await world.index.flush()
+    assert world.publisher.told == [0, 1]
+    message = await world.bodies.read(large.store_file, large.store_offset, 10_000)
+    assert message.body == b"x" * 10_000
+    assert small.state == large.state == JOURNALED
+    assert await sequences_after_power_cut(world) == [0, 1]
+
+
+async def test_copying_to_segments_is_tried_again(world: IndexWorld) -> None:
+    failures: list[OSError] = []
+    world.index.on_failure = failures.append
+    published = [world.publish() for _ in range(3_000)]
+    await world.index.flush()
+    disk_of(world).fail("sync", errno.ENOSPC, on="1.idx")
+    await world.shorten_journal()
+    assert [failure.errno for failure in failures] == [errno.ENOSPC]
+    assert all(queued.state == SEGMENTED for queued in published)
+    assert world.index.journal_bytes < 500
+    assert await sequences_after_power_cut(world) == list(range(3_000))
+
+
+async def test_a_checkpoint_that_cannot_be_written_is_tried_again(world: IndexWorld) -> None:
+    for operation in ("append", "sync", "rename", "sync_directory"):
+        on = "vhost" if operation == "sync_directory" else "checkpoint.draft"
+        disk_of(world).fail(operation, errno.EIO, on=on)
+    for _ in range(100):
+        world.publish()
+    await world.shorten_journal()
+    assert world.index._chores.scatter.checkpoints == 1
+    assert await sequences_after_power_cut(world) == list(range(100))
+
+
+async def test_a_stop_ends_although_the_disk_does_not_write(world: IndexWorld) -> None:
+    world.publish()
+    await world.index.flush()
+    disk_of(world).fail("append", errno.ENOSPC, times=1_000_000)
+    world.publish()
+    await asyncio.sleep(0.05)
+    assert world.index.is_failing
+    await asyncio.wait_for(world.index.close(), 5)
+    assert world.publisher.refused == [1]
+    await world.abandon()
+    again = IndexWorld(world.directory)
+    recovered = await again.open()
+    assert [queued.sequence for queued in recovered["q"].journaled] == [0]
+    await again.close()
+
+
+async def test_a_disk_that_will_not_read_is_asked_again(world: IndexWorld) -> None:
+    for _ in range(10):
+        world.publish()
+    await world.shorten_journal()
+    disk_of(world).fail("read", errno.EIO, times=3, on=".idx")
+    assert len(await world.read()) == 10
+    disk_of(world).fail("open", errno.EMFILE, times=3, on=".idx")
+    assert len(await world.read()) == 10
+    disk_of(world).fail("read", errno.EIO, times=1_000, on=".idx")
+    assert await world.read() == []
+    await world.abandon()
+    again = IndexWorld(world.directory)
+    assert (await again.open())["q"].count == 10, "what could not be read is not given up"
+    await again.close()
