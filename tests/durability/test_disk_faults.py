@@ -140,6 +140,22 @@ def test_a_failed_sync_confirms_nothing_that_can_be_lost(
 
 
 @pytest.mark.warren_only
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_a_message_consumed_before_its_sync_fails_is_answered(ailing: Faulty, size: int) -> None:
+    """Nothing is left to be written anew for it, but its publisher still waits."""
+    broker, faults = ailing
+    with client_of(broker) as consumer, RawClient(broker.address).open() as publisher:
+        consumer.call(1, "basic.consume", queue="durable")
+        publisher.call(1, "confirm.select")
+        faults.rule(f"sync {MESSAGE_FILES} delay_ms=400 errno=5 count=1")
+        frames = publish_frames(b"x" * size, PERSISTENT_BLOCK, routing_key="durable")
+        publisher.send_bytes(frames)
+        acknowledge(consumer, receive_mail(consumer))
+        assert answer(publisher) in {"ack", "nack"}
+    assert faults.hits("sync")
+
+
+@pytest.mark.warren_only
 def test_failing_syncs_under_load(ailing: Faulty, chance: random.Random) -> None:
     """Many messages wait for the sync that fails, of all sizes: each gets its own answer."""
     broker, faults = ailing
