@@ -20,9 +20,9 @@ from warren.server.turn import FlushTurn
 from warren.wire.codec import OutputBuffer
 
 # Written before the turn ends, and what the transport may hold beyond the socket's own room.
-EARLY_WRITE_BYTES: Final = 262_144
-TRANSPORT_BYTES_HIGH: Final = 524_288
-TRANSPORT_BYTES_LOW: Final = 131_072
+EARLY_WRITE_BYTES: Final = 131_072
+TRANSPORT_BYTES_HIGH: Final = 262_144
+TRANSPORT_BYTES_LOW: Final = 65_536
 # Answers a client has asked for and does not read; beyond that we do not read its questions.
 UNREAD_BYTES_MAX: Final = 4_194_304
 
