@@ -21,7 +21,7 @@ KERNEL_SUFFIXES: Final = ("pyx", "pxi", "pxd", "pyi")
 
 # What each package may import of ours. Nothing here points upwards.
 BELOW_BROKER: Final = {"model", "wire", "routing", "queues", "storage", "metadata", "auth"}
-BELOW_SERVER: Final = BELOW_BROKER | {"protocol", "broker", "channels", "flow"}
+BELOW_SERVER: Final = BELOW_BROKER | {"protocol", "broker", "channels", "flow", "statistics"}
 ALLOWED: Final = {
     "model": set[str](),
     "wire": {"model"},
@@ -34,6 +34,7 @@ ALLOWED: Final = {
     "auth": {"model", "metadata"},
     "broker": BELOW_BROKER,
     "channels": BELOW_BROKER | {"broker", "protocol"},
+    "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
     "server": BELOW_SERVER,
     "perf": BELOW_SERVER | {"server"},
     "cli": BELOW_SERVER | {"server", "perf"},

@@ -39,6 +39,7 @@ from warren.server.listener import (
 from warren.server.logs import EventLog
 from warren.server.message_storage import MessageStorage
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
+from warren.statistics.statistics import Statistics
 
 METADATA_FILE: Final = "metadata.sqlite"
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
@@ -81,6 +82,7 @@ class Node:
         self.alarms = NodeAlarms(config, self.context.brake.board, clock)
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self.alarms.disk_refused()
+        self.statistics = Statistics()
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
 
