@@ -19,12 +19,7 @@ from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings, settings_of
-from warren.storage.vhost_storage import (
-    EVERYTHING_IN_MEMORY,
-    NOTHING_IN_MEMORY,
-    VhostStorage,
-    level_name,
-)
+from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -56,12 +51,11 @@ class QueueFactory:
     def make(self, record: QueueRecord) -> Queue:
         settings = settings_of(record)
         storage = self.storages.get(record.vhost)
-        if storage is None or not (record.durable or settings.lazy):
+        if storage is None:
             return Queue(record, settings, _in_memory(settings), self)
-        keep = NOTHING_IN_MEMORY if settings.lazy else EVERYTHING_IN_MEMORY
 
         def on_disk(name: str) -> BackingQueue:
-            backing = storage.backing(name, record.durable, keep)
+            backing = storage.backing(name, record.durable)
             backing.on_loaded = lambda: queue.loaded()  # noqa: PLW0108 - it is made below
             return backing
 
@@ -74,6 +68,7 @@ class QueueFactory:
             for priority in storage.recovered_levels(record.name):
                 levels.add_level(priority, on_disk(level_name(record.name, priority)))
             queue = Queue(record, settings, levels, self)
+        queue.backing.set_lazy(settings.lazy is True)
         if queue.message_count:
             # From before the start: some may have expired, and nobody has looked at the head yet.
             queue.may_expire = True

@@ -18,3 +18,4 @@ cdef class BackingQueue:
     cpdef object ack(self, list run)
     cpdef object requeue(self, list run)
     cpdef Py_ssize_t purge(self) except -1
+    cpdef object set_lazy(self, bint lazy)

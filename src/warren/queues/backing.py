@@ -57,6 +57,9 @@ class BackingQueue:
         """Forget what is ready; returns how many. Unacknowledged messages stay valid."""
         raise NotImplementedError
 
+    def set_lazy(self, lazy: bool) -> None:
+        """Lazy: what the disk has does not stay in memory. Without a disk that means nothing."""
+
     def delete(self) -> None:
         """The queue is gone, and everything it had."""
         self.purge()

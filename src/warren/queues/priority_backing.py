@@ -22,6 +22,7 @@ class PriorityBacking(BackingQueue):
         self._max_priority = max_priority
         self._make_level = make_level
         self._levels: dict[int, BackingQueue] = {}
+        self._is_lazy = False
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -71,6 +72,11 @@ class PriorityBacking(BackingQueue):
         self.ready_bytes = 0
         return count
 
+    def set_lazy(self, lazy: bool) -> None:
+        self._is_lazy = lazy
+        for level in self._levels.values():
+            level.set_lazy(lazy)
+
     def delete(self) -> None:
         for level in self._levels.values():
             level.delete()
@@ -89,5 +95,6 @@ class PriorityBacking(BackingQueue):
         level = self._levels.get(priority)
         if level is None:
             self._levels[priority] = level = self._make_level(priority)
+            level.set_lazy(self._is_lazy)
             self._levels = dict(sorted(self._levels.items(), reverse=True))
         return level

@@ -11,6 +11,7 @@ anything is delivered or fetched: a client never sees one. Those further back wa
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from warren.model.clock import TimerHandle
 from warren.model.errors import access_refused
@@ -23,6 +24,9 @@ from warren.queues.host import DeathReason, QueueHost
 from warren.queues.idle_expiry import IdleExpiry
 from warren.queues.settings import Overflow, QueueSettings, QueueType
 from warren.wire.codec import Message, QueuedMessage
+
+# A limit may come by policy, to a queue that is far beyond it.
+DROPPED_PER_TURN_MAX: Final = 4_096
 
 
 class Queue(AbstractQueue):
@@ -179,6 +183,21 @@ class Queue(AbstractQueue):
     def purge(self) -> int:
         return self.backing.purge()
 
+    def apply_settings(self, settings: QueueSettings) -> None:
+        """The policy has changed. Times to live are for messages that come from now on."""
+        if self.is_deleted:
+            return
+        before, self.settings = self.settings, settings
+        self.has_rules = _has_rules(settings)
+        if settings.expires_ms != before.expires_ms:
+            if self.idle_expiry is not None:
+                self.idle_expiry.stop()
+            self.idle_expiry = IdleExpiry(self) if settings.expires_ms is not None else None
+        if settings.lazy is not None:
+            self.backing.set_lazy(settings.lazy)
+        self._drop_overflow()
+        self._schedule_expiry()
+
     def touch(self) -> None:
         """Somebody uses the queue: x-expires counts from now."""
         if self.idle_expiry is not None:
@@ -252,14 +271,20 @@ class Queue(AbstractQueue):
         return limits.max_length_bytes is not None and grown_bytes > limits.max_length_bytes
 
     def _overflows(self) -> bool:
+        """Whether the head is to make room: only drop-head takes back what was accepted."""
         limits, backing = self.settings, self.backing
+        if limits.overflow is not Overflow.DROP_HEAD:
+            return False
         if limits.max_length is not None and backing.length > limits.max_length:
             return True
         return limits.max_length_bytes is not None and backing.ready_bytes > limits.max_length_bytes
 
     def _drop_overflow(self) -> None:
-        dropped = []
+        dropped: list[Message] = []
         while self.backing.length and self._overflows():
+            if len(dropped) == DROPPED_PER_TURN_MAX:
+                self.host.clock.call_later(0, self._drop_overflow)
+                break
             queued = self.backing.fetch(False)
             if queued is None:
                 break  # its head is being read; `loaded` goes on

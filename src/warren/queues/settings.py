@@ -47,7 +47,8 @@ class QueueSettings:
     single_active_consumer: bool = False
     queue_type: QueueType = QueueType.CLASSIC
     delivery_limit: int | None = None
-    lazy: bool = False
+    lazy: bool | None = None
+    """None: nobody says. Such a queue is made a default one, and a running one stays as it is."""
 
 
 _NO_POLICY: Mapping[str, object] = {}
@@ -68,13 +69,17 @@ def settings_of(record: QueueRecord, policy: Mapping[str, object] = _NO_POLICY) 
         single_active_consumer=_is_true(arguments, "x-single-active-consumer"),
         queue_type=queue_type_of(arguments),
         delivery_limit=_smaller(arguments, policy, "delivery-limit"),
-        lazy=_argument_first(arguments, policy, "queue-mode") == "lazy",
+        lazy=_is_lazy(_argument_first(arguments, policy, "queue-mode")),
     )
 
 
 def queue_type_of(arguments: Table) -> QueueType:
     """Classic where nothing else is said."""
     return QueueType(_text(arguments, "x-queue-type") or QueueType.CLASSIC)
+
+
+def _is_lazy(queue_mode: str | None) -> bool | None:
+    return None if queue_mode is None else queue_mode == "lazy"
 
 
 def _smaller(arguments: Table, policy: Mapping[str, object], name: str) -> int | None:

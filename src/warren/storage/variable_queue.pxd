@@ -21,6 +21,7 @@ cdef class VariableQueue(BackingQueue):
     cdef public Py_ssize_t delta_count
     cdef public Py_ssize_t delta_bytes
     cdef public bint is_loading
+    cdef public uint64_t loaded_below
     cdef public uint64_t epoch
     @cython.locals(queued=QueuedType)
     cpdef int publish(

@@ -82,7 +82,6 @@ class VariableQueue(BackingQueue):
         self,
         make_index: Callable[[], QueueIndexClient],
         is_durable: bool,
-        keep: int,
         reader: Reader,
     ) -> None:
         self.length = 0
@@ -91,7 +90,7 @@ class VariableQueue(BackingQueue):
         self.outcome = TAKEN
         self.index: Any = None
         self.is_durable = is_durable
-        self.keep = keep
+        self.keep = -1
         self.on_loaded: Callable[[], None] | None = None
         self.on_deleted: Callable[[], None] | None = None
         self._make_index = make_index
@@ -105,6 +104,8 @@ class VariableQueue(BackingQueue):
         self.delta_count = 0
         self.delta_bytes = 0
         self.is_loading = False
+        # What is older was read from the disk, because somebody is going to have it soon.
+        self.loaded_below = 0
         # Bumped when what is being read has become meaningless: a purge.
         self.epoch = 0
 
@@ -278,9 +279,16 @@ class VariableQueue(BackingQueue):
         """Bodies of ready messages that are in memory."""
         return self.ready_bytes - self.delta_bytes
 
+    def set_lazy(self, lazy: bool) -> None:
+        if lazy and self.keep != 0:
+            self.save_memory(0)
+        elif not lazy:
+            self.use_memory()
+
     def save_memory(self, keep: int) -> None:
         """Keep no more than the `keep` oldest in memory, as soon as the disk has the others."""
         self.keep = keep
+        self.loaded_below = 0
         leaving = [*islice(self.front, keep, None), *self.back]
         for queued in leaving:
             if queued.state == VOLATILE:
@@ -292,15 +300,24 @@ class VariableQueue(BackingQueue):
         self.keep = -1
 
     def page_out(self) -> None:
-        """Turn into delta what is beyond `keep` and in segments."""
-        if self.keep < 0:
+        """Turn into delta what is beyond `keep` and in segments, but not what was just read.
+
+        Nothing while a read is under way: its answer continues what `front` has now.
+        """
+        if self.keep < 0 or self.is_loading:
             return
-        while len(self.front) > self.keep and self.front[-1].state == SEGMENTED:
+        while self._is_front_tail_leaving():
             self._page_front_tail()
         can_extend = self.delta_count != 0 or not self.front
         while can_extend and self.back and self.back[0].state == SEGMENTED:
             self._page_back_head()
         self._check()
+
+    def _is_front_tail_leaving(self) -> bool:
+        if len(self.front) <= self.keep:
+            return False
+        tail = self.front[-1]
+        return tail.state == SEGMENTED and tail.sequence >= self.loaded_below
 
     def _page_front_tail(self) -> None:
         queued = self.front.pop()
@@ -358,6 +375,7 @@ class VariableQueue(BackingQueue):
                 (self.front if self.front else self.back).remove(queued)
                 self.ready_bytes -= queued.size
             self.length -= len(lost)
+        self.page_out()
         self._check()
         self._tell_loaded()
 
@@ -371,7 +389,7 @@ class VariableQueue(BackingQueue):
         self.is_loading = False
         if entries:
             self.front.extend(entries)
-            self.delta_start = entries[-1].sequence + 1
+            self.delta_start = self.loaded_below = entries[-1].sequence + 1
             self.delta_count -= len(entries)
             self.delta_bytes -= sum(queued.size for queued in entries)
         if not entries or self.delta_start >= self.delta_end:
@@ -379,6 +397,7 @@ class VariableQueue(BackingQueue):
             self.length -= self.delta_count
             self.ready_bytes -= self.delta_bytes
             self.delta_count = self.delta_bytes = 0
+        self.page_out()
         self._check()
         self._tell_loaded()
 

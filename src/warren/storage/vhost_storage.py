@@ -18,8 +18,6 @@ from warren.storage.states import TRANSIENT_FILE_MIN
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
 
-EVERYTHING_IN_MEMORY: Final = -1
-NOTHING_IN_MEMORY: Final = 0
 _SALT_BITS: Final = 32
 
 
@@ -47,9 +45,9 @@ class VhostStorage:
         """Find what is there. Raises NewerFormat and OSError."""
         self._recovered = {queue.name: queue for queue in await self.index.open()}
 
-    def backing(self, name: str, is_durable: bool, keep: int) -> VariableQueue:
+    def backing(self, name: str, is_durable: bool) -> VariableQueue:
         """For a queue, or one priority of it; with what it had before the start, if it had."""
-        backing = VariableQueue(lambda: self.index.queue(name), is_durable, keep, self)
+        backing = VariableQueue(lambda: self.index.queue(name), is_durable, self)
         backing.on_deleted = lambda: self._delete(name)
         recovered = self._recovered.pop(name, None)
         if recovered is not None:

@@ -81,7 +81,9 @@ def message(number: int, properties: PropertyBlock = PERSISTENT) -> Message:
 
 def make(is_lazy: bool = False) -> tuple[VariableQueue, IndexModel]:
     index = IndexModel()
-    return VariableQueue(lambda: index, True, 0 if is_lazy else -1, index), index
+    queue = VariableQueue(lambda: index, True, index)
+    queue.set_lazy(is_lazy)
+    return queue, index
 
 
 def drain(queue: VariableQueue, index: IndexModel) -> list[int]:
@@ -212,6 +214,10 @@ class AgainstAList(RuleBasedStateMachine):
     @rule()
     def use_memory(self) -> None:
         self.queue.use_memory()
+
+    @rule(lazy=st.booleans())
+    def switch_mode(self, lazy: bool) -> None:
+        self.queue.set_lazy(lazy)
 
     @rule()
     def purge(self) -> None:
