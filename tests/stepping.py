@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from typing import Generic, TypeVar
 
 from faulty_disk import FaultyDisk
 from warren.storage.committer import Batch, CommitFailed, Done
@@ -43,17 +43,41 @@ class Job:
             yield
 
 
+class ThreadCall(Generic[T]):
+    """A function that a thread calls, sooner or later, and then somebody goes on with."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+
+    async def run(self) -> None:
+        await Turn()
+        try:
+            self._results.append(self._function())
+        except Exception as error:  # noqa: BLE001 - whoever waits is told
+            self._error = error
+
+    def __await__(self) -> Generator[None, None, T]:
+        while not self._results and self._error is None:
+            yield
+        yield
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+
 class StepWorkers:
     """Threads and tasks that go on when the dice says so."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
 
-    async def run_in_thread(self, function: Callable[[], T]) -> T:
-        await Turn()
-        result = function()
-        await Turn()
-        return result
+    def run_in_thread(self, function: Callable[[], T]) -> Awaitable[T]:
+        """Begun at once: what is asked for before the first is done goes on beside it."""
+        call = ThreadCall(function)
+        self.jobs.append(Job(call.run()))
+        return call
 
     def spawn(self, work: Coroutine[object, object, None]) -> Awaitable[None]:
         self.jobs.append(Job(work))

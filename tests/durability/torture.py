@@ -100,7 +100,8 @@ class Torture:
         if problems:
             details = "\n".join(problems)
             raise TortureFailed(
-                f"{happened}\nseed {self.seed}, data in {self.directory}\n{details}\n"
+                f"{happened}\nseed {self.seed}, data in {self.directory} (as they were "
+                f"before the last start: before-the-start)\n{details}\n"
                 f"--- the end of its log\n{self.broker.log()[-3000:]}"
             )
 
@@ -110,6 +111,7 @@ class Torture:
         is_safe = happened.end != "kill" or not self._has_power_cuts
         if self.chance.random() < KILLED_START_CHANCE:
             self._kill_a_start(happened)
+        self._keep_evidence()
         began = time.monotonic()
         self.broker.start()
         happened.ready_s = time.monotonic() - began
@@ -126,6 +128,12 @@ class Torture:
         except (ConnectionEnded, OSError) as end:
             self._fail(happened, [f"the broker does not answer as it should: {end!r}"])
         return happened
+
+    def _keep_evidence(self) -> None:
+        """The files as they are before a start changes them, until the next one."""
+        copy = self.directory / "before-the-start"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.broker.data_dir, copy)
 
     def _load_and_end(self, happened: Round) -> None:
         clients = make_clients(self.broker.address, self.ledger, self.chance, happened.number)

@@ -9,6 +9,7 @@ from warren.storage.checkpoint import encode_queue
 from warren.storage.queue_index import QueueIndex
 from warren.storage.recovering import RecoveringQueue
 from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT
+from warren.storage.segment_entry import weigh
 from warren.storage.segment_reading import mark_redelivered
 from warren.wire.codec import QueuedMessage
 
@@ -54,6 +55,7 @@ def adopt(
     queue.redelivered_below = state.redelivered_below if is_clean else queue.next_sequence
     queue.journaled = sorted(recovering.journaled.values(), key=attrgetter("sequence"))
     queue.journaled_from = journal_from
+    _charge(queue, queue.journaled)
     first = [queued.sequence for queued in queue.journaled[:1]]
     queue.segmented_below = min(first, default=queue.next_sequence)
     mark_redelivered(queue, queue.journaled)
@@ -63,14 +65,26 @@ def adopt(
         elif segment.doomed:
             queue.doomed_segments.append(segment)
     queue.blob = encode_queue(queue)
-    queue.ack(list(recovering.orphans.values()))
+    _bury_orphans(queue, recovering)
 
 
 def adopt_deleted(queue: QueueIndex, recovering: RecoveringQueue) -> None:
     """A deletion that was not finished."""
     queue.segments = recovering.state.segments
     queue.is_deleted = True
-    queue.ack(list(recovering.orphans.values()))
+    _bury_orphans(queue, recovering)
+
+
+def _bury_orphans(queue: QueueIndex, recovering: RecoveringQueue) -> None:
+    """Have the deaths recorded that were not when the node stopped."""
+    orphans = list(recovering.orphans.values())
+    _charge(queue, orphans)
+    queue.ack(orphans)
+
+
+def _charge(queue: QueueIndex, entries: list[QueuedMessage]) -> None:
+    if queue.credit is not None:
+        queue.credit.charge(weigh(entries), None)
 
 
 def merge_runs(queue: QueueIndex, more: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -57,6 +57,7 @@ class Batches:
         self, host: IndexHost, journal: Journal, buffer: RecordBuffer, stores: tuple[Bodies, Bodies]
     ) -> None:
         self.embed_below = 4_096
+        self.credit = host.credit
         self.bodies, self.transient_bodies = stores
         self.journal = journal
         self.on_done: Callable[[list[QueueIndex]], None] | None = None

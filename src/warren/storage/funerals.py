@@ -23,6 +23,7 @@ from warren.storage.index_host import IndexHost
 from warren.storage.index_records import EMBEDDED, Record, scan
 from warren.storage.layout import SEGMENT_SUFFIX, IndexLayout, numbered
 from warren.storage.segment import Segment, places_of
+from warren.storage.segment_entry import weigh
 from warren.storage.states import DEAD, GATHERED, SEGMENTED, TRANSIENT_FILE_MIN
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ def discard(queue: QueueIndex) -> None:
         if queued.state == GATHERED:
             queue.ack([queued])
     for entries in (queue.writing, queue.scattering, queue.journaled):
+        weight = weigh([queued for queued in entries if queued.store_file == EMBEDDED])
+        if weight and queue.credit is not None:
+            queue.credit.release(weight)
         for queued in entries:
             if queued.store_file != EMBEDDED:
                 queue.ack([queued])

@@ -40,6 +40,9 @@ from warren.wire.codec import QueuedMessage
 
 __all__ = ["IndexStore", "RecoveredQueue"]
 
+JOURNAL_FILES_MAX: Final = 8
+"""Every start begins another; so many are gone through again, but not more."""
+
 _SALT_BITS: Final = 32
 
 _log = logging.getLogger("warren.storage")
@@ -71,7 +74,8 @@ class IndexStore:
         await self._begin(recovery, salt)
         self._register.next_id = recovery.next_queue_id
         self._adopt(recovery)
-        if not self.findings.is_clean and not recovery.is_new:
+        is_dirty = not self.findings.is_clean and not recovery.is_new
+        if is_dirty or len(recovery.journal_sizes) > JOURNAL_FILES_MAX:
             self._chores.want_checkpoint()
         await self._chores.begin([q for q in self.queues.values() if is_interleaved(q)])
         return [describe(queue) for queue in self.queues.values()]
@@ -208,6 +212,14 @@ class IndexStore:
     def want_checkpoint(self) -> None:
         """Have everything that is journaled in segments, soon."""
         self._chores.want_checkpoint()
+
+    def scatter_soon(self) -> bool:
+        """The same, because memory is short: what is in segments may leave it.
+
+        To be asked for as often as one likes. False: the journal has too little to be worth it,
+        or hardly more than a checkpoint would write.
+        """
+        return self._chores.scatter_soon()
 
     @property
     def is_failing(self) -> bool:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 RETRY_S: Final = 1.0
 
+SOON_BYTES_MIN: Final = 1_048_576
+"""The journal is not scattered before its time for less than this."""
+
 _log = logging.getLogger("warren.storage")
 
 
@@ -57,6 +60,8 @@ class Chores:
         self._wants_checkpoint = False
         # Of the journal, what the last attempt to shorten it could not do without.
         self._needed_bytes = 0
+        # What journal files before this one say of segments, the segments say themselves.
+        self._scattered_to = batches.journal.oldest
         self._work: Awaitable[None] | None = None
         self._is_running = False
         self._is_stopped = True
@@ -102,6 +107,13 @@ class Chores:
         self._wants_checkpoint = True
         self._wake()
 
+    def scatter_soon(self) -> bool:
+        length = self._batches.journal.total_bytes - self._needed_bytes
+        is_worth_it = length > max(SOON_BYTES_MIN, self.scatter.checkpoint_bytes)
+        if is_worth_it:
+            self.want_checkpoint()
+        return is_worth_it
+
     def _has_work(self) -> bool:
         return bool(self._dead or self._mourned or self._is_checkpoint_due())
 
@@ -132,12 +144,15 @@ class Chores:
         if self._dead:
             await self._remove_dead()
         elif self._mourned:
-            queue = self._mourned[0]
-            await self._funerals.hold(queue)
-            self._mourned.remove(queue)
-            self._register.deleted.pop(queue, None)
+            await self._bury_next()
         else:
             await self._shorten_journal()
+
+    async def _bury_next(self) -> None:
+        queue = self._mourned[0]
+        await self._funerals.hold(queue)
+        self._mourned.remove(queue)
+        self._register.deleted.pop(queue, None)
 
     async def _remove_dead(self) -> None:
         queues, self._dead = self._dead, []
@@ -166,7 +181,10 @@ class Chores:
         self._needed_bytes = self._batches.journal.total_bytes - self._batches.journal.size
 
     async def _scatter_and_checkpoint(self) -> None:
-        await self.scatter.roll()
+        number = await self.scatter.roll()
+        await self._remove_dead()
+        for _ in range(len(self._mourned)):
+            await self._bury_next()
         touched = [q for q in self._batches.touched if q.is_deleted or self._register.is_free(q)]
         for queue in touched:
             del self._batches.touched[queue]
@@ -175,13 +193,18 @@ class Chores:
         except OSError:
             self._batches.touched.update(dict.fromkeys(touched))
             raise
+        self._scattered_to = number
         await self.checkpoint(is_clean=False)
 
     async def checkpoint(self, *, is_clean: bool) -> None:
-        """Write down what every queue was last known to have; then journal files can go."""
+        """Write down what every queue was last known to have; then journal files can go.
+
+        Not at a stop, however clean, those that were not scattered: with them the segments tell
+        the truth without a checkpoint, too.
+        """
         journal = self._batches.journal
         queues = self._register.all()
-        oldest = min(map(needed_from, queues), default=journal.number)
-        journal_from = min(oldest, journal.number)
+        oldest = min(map(needed_from, queues), default=self._scattered_to)
+        journal_from = min(oldest, self._scattered_to)
         await self.scatter.checkpoint(queues, self._register.next_id, journal_from, is_clean)
         await self._host.workers.run_in_thread(partial(journal.drop_before, journal_from))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from warren.storage.committer import Committer
 from warren.storage.disk import Buffer, Disk
@@ -25,14 +25,25 @@ class Promise(Awaitable[None], Protocol):
     def done(self) -> bool: ...
 
 
+class Credit(Protocol):
+    """Bytes under way (flow/credit.py): who brings more while there are too many has to wait."""
+
+    def charge(self, size_bytes: int, debtor: Any = None, /) -> None: ...
+
+    def release(self, size_bytes: int, /) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class IndexHost:
+    """`credit` is charged with what is alive and in memory because no segment has it yet."""
+
     disk: Disk
     committer: Committer
     workers: Workers
     call_soon: Callable[[Callable[[], None]], object]
     new_promise: Callable[[], Promise]
     random_bits: Callable[[int], int]
+    credit: Credit | None = None
 
 
 class Bodies(Protocol):
@@ -63,6 +74,7 @@ class Dirty(Protocol):
     """Whom a queue tells that it has something to write (batches.py)."""
 
     embed_below: int
+    credit: Credit | None
     bodies: Bodies
     transient_bodies: Bodies
 

@@ -54,6 +54,11 @@ class Journal:
     def total_bytes(self) -> int:
         return self.size + sum(self._sizes.values())
 
+    @property
+    def oldest(self) -> int:
+        """The first file there is, or the one that will be."""
+        return min(self._sizes, default=max(self.number, 0))
+
     def resume_after(self, number: int, size: int) -> None:
         """The last file from before the start, and where that ends."""
         self._previous = (number, size)

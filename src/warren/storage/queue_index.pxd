@@ -19,6 +19,7 @@ cdef int _TRANSIENT_FILE_MIN
 cdef int _SEGMENT_SHIFT
 cdef uint64_t _SEGMENT_MASK
 cdef Py_ssize_t _DEAD_MIN
+cdef Py_ssize_t _ENTRY_BYTES
 
 
 cdef class QueueIndex:
@@ -26,6 +27,8 @@ cdef class QueueIndex:
     cdef readonly str name
     cdef readonly Py_ssize_t embed_below
     cdef object _dirty
+    cdef readonly object credit
+    cdef public object debtor
     cdef readonly object bodies
     cdef readonly object transient_bodies
     cdef public list gathered
@@ -68,7 +71,9 @@ cdef class QueueIndex:
         message=MessageType, properties=PropertiesType, size=Py_ssize_t, sequence=uint64_t
     )
     cpdef object publish(self, QueuedType queued)
-    @cython.locals(queued=QueuedType, state=uint8_t, sequence=uint64_t)
+    @cython.locals(
+        queued=QueuedType, state=uint8_t, sequence=uint64_t, released=Py_ssize_t
+    )
     cpdef object ack(self, list run)
     cdef object _publish_late(self, uint64_t sequence)
     cdef object _publish_stored(self, QueuedType queued)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from warren.storage.index_records import RecordBuffer
 from warren.storage.segment import Segment, pieces_of, places_of
@@ -44,6 +44,9 @@ _TRANSIENT_FILE_MIN = 1 << 30
 _SEGMENT_SHIFT = 11
 _SEGMENT_MASK = 2_047
 
+# What an entry weighs beside its body.
+_ENTRY_BYTES = 64
+
 # A list is gone through when so many in it are dead, and more than are not.
 _DEAD_MIN = 512
 
@@ -56,6 +59,9 @@ class QueueIndex:
         self.name = name
         self.embed_below = dirty.embed_below
         self._dirty = dirty
+        self.credit = dirty.credit
+        # Whose fault it is if the credit is exhausted: what flow control shows as held up.
+        self.debtor: Any = None
         self.bodies = dirty.bodies
         self.transient_bodies = dirty.transient_bodies
         self.gathered: list[QueuedMessage] = []
@@ -112,6 +118,8 @@ class QueueIndex:
             self._publish_late(sequence)
         if not properties.persistent:
             self.has_transients = True
+        if self.credit is not None:
+            self.credit.charge(size + _ENTRY_BYTES, self.debtor)
         if size + len(properties.raw) < self.embed_below:
             self.gathered.append(queued)
         else:
@@ -121,14 +129,17 @@ class QueueIndex:
 
     def ack(self, run: list[QueuedMessage]) -> None:
         """Nobody needs these any more. Those never published here are passed over."""
+        released = 0
         for queued in run:
             state = queued.state
+            if state in (_DEAD, _VOLATILE):
+                continue
+            if state != _SEGMENTED:
+                released += queued.size + _ENTRY_BYTES
             if state == _JOURNALED:
                 self.journaled_dead += 1
             elif state == _GATHERED:
                 self._cancel(queued)
-                continue
-            elif state in (_DEAD, _VOLATILE):
                 continue
             queued.state = _DEAD
             if self.has_transients and self._ack_transient(queued, state):
@@ -147,6 +158,8 @@ class QueueIndex:
                 self._run_is_segmented = state == _SEGMENTED
             self._run_end = sequence + 1
             self._run_bytes += queued.size
+        if released and self.credit is not None:
+            self.credit.release(released)
         if not self.is_dirty:
             self.become_dirty()
         if self.journaled_dead > _DEAD_MIN and self.journaled_dead * 2 > len(self.journaled):

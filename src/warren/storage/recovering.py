@@ -24,6 +24,11 @@ class Findings:
     lost_bodies: int = 0
     problems: list[str] = field(default_factory=list)
 
+    def damaged(self, path: str, start: int, stop: int) -> None:
+        self.damaged_stretches += 1
+        self.damaged_bytes += stop - start
+        self.problems.append(f"{path}: bytes {start} to {stop} are damaged")
+
 
 @dataclass(slots=True)
 class RecoveringQueue:

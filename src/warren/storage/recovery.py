@@ -166,19 +166,14 @@ class Recovery:
         self.findings.records += len(records)
         self.journal_sizes[number] = good_end
         for start, stop in damage:
-            self._damaged(path, start, stop)
+            self.findings.damaged(path, start, stop)
         rest = len(data) - good_end
         if rest and is_newest:
             self.findings.torn_bytes += rest
         elif rest:
-            self._damaged(path, good_end, len(data))
+            self.findings.damaged(path, good_end, len(data))
         for record in records:
             self._apply(record, data, position_in(number, record.start))
-
-    def _damaged(self, path: str, start: int, stop: int) -> None:
-        self.findings.damaged_stretches += 1
-        self.findings.damaged_bytes += stop - start
-        self.findings.problems.append(f"{path}: bytes {start} to {stop} are damaged")
 
     def _apply(self, record: Record, data: bytes, position: int) -> None:
         kind = record.kind

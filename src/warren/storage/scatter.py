@@ -40,6 +40,8 @@ SYNC_BYTES: Final = 8 * 1_048_576
 SYNC_FILES_MAX: Final = 256
 """How much is appended, to how many files, before they are synced."""
 
+SYNC_THREADS: Final = 3
+
 NOT_NEEDED: Final = 1 << 62
 
 
@@ -50,10 +52,11 @@ class Scatter:
         self._batches = batches
         self._salt = salt
         self.checkpoints = 0
+        self.checkpoint_bytes = 0  # of the last one
         self.entries_copied = 0
 
-    async def roll(self) -> None:
-        """Go on with a fresh journal file."""
+    async def roll(self) -> int:
+        """Go on with a fresh journal file; what is safe by then is in files before it."""
         journal = self._batches.journal
         number = journal.new_number()
         descriptor = await self._host.workers.run_in_thread(partial(journal.create, number))
@@ -65,6 +68,7 @@ class Scatter:
 
         self._batches.at_boundary(take_over)
         await promise
+        return number
 
     async def scatter(self, queues: Iterable[QueueIndex]) -> None:
         """Have everything of these that is journaled in segments, and their blobs made.
@@ -95,6 +99,7 @@ class Scatter:
             lambda: replace_file(self._host.disk, path, checkpoint.pieces())
         )
         self.checkpoints += 1
+        self.checkpoint_bytes = len(state) + sum(map(len, blobs))
 
 
 class Copying:
@@ -118,8 +123,10 @@ class Copying:
         while position < len(queue.scattering):
             position = self._step.add_entries(queue, position)
             await self._go_on()
-        for segment in list(queue.acked_segments.values()):
-            if segment.unwritten_acks and segment.live and segment.has_file:
+        for number, segment in list(queue.acked_segments.items()):
+            # Of dead ones, too: their files are deleted later, or not, if the node stops.
+            has_file = segment.has_file and queue.segments.get(number) is segment
+            if has_file and segment.unwritten_acks:
                 self._step.add_acks(queue, segment)
                 await self._go_on()
 
@@ -131,6 +138,18 @@ class Copying:
         for queue in begun:
             self.entries_copied += len(queue.scattering)
             _finish(queue)
+
+    async def _sync_files(self) -> None:
+        run = self._host.workers.run_in_thread
+        errors: list[OSError] = []
+        for part in [run(sync) for sync in self._files.syncs(SYNC_THREADS)]:
+            try:
+                await part
+            except OSError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        await run(self._files.close)
 
     async def undo(self) -> None:
         await self._host.workers.run_in_thread(self._files.close)
@@ -153,7 +172,7 @@ class Copying:
         await self._host.workers.run_in_thread(partial(self._files.append, step.writes))
 
     async def _sync(self) -> None:
-        await self._host.workers.run_in_thread(self._files.sync)
+        await self._sync_files()
         unsynced, self._unsynced = self._unsynced, []
         self._unsynced_bytes = 0
         for write in unsynced:

@@ -9,13 +9,17 @@ cdef uint8_t _SEGMENTED
 cdef int _EMBEDDED
 cdef int _TRANSIENT_FILE_MIN
 cdef uint64_t _PLACE_MASK
+cdef Py_ssize_t _ENTRY_BYTES
 
 
 @cython.locals(
     queued=QueuedType, live=bytearray, transient=bytearray, stored=bytearray, place=uint64_t,
-    at=Py_ssize_t, bit=uint8_t, embedded_bytes=int64_t, stored_bytes=int64_t
+    at=Py_ssize_t, bit=uint8_t, embedded_bytes=int64_t, stored_bytes=int64_t, weight=Py_ssize_t
 )
-cpdef object enter(object segment, list entries)
+cpdef Py_ssize_t enter(object segment, list entries) except -1
+
+@cython.locals(queued=QueuedType, weight=Py_ssize_t)
+cpdef Py_ssize_t weigh(list entries) except -1
 
 @cython.locals(queued=QueuedType)
 cpdef object leave(list entries, uint8_t state)

@@ -12,15 +12,20 @@ _SEGMENTED = 4
 _EMBEDDED = -1
 _TRANSIENT_FILE_MIN = 1 << 30
 _PLACE_MASK = 2_047
+_ENTRY_BYTES = 64
 
 
-def enter(segment: Segment, entries: list[QueuedMessage]) -> None:
-    """All of `entries` were appended; those that died meanwhile are dead there, too."""
+def enter(segment: Segment, entries: list[QueuedMessage]) -> int:
+    """All of `entries` were appended; those that died meanwhile are dead there, too.
+
+    Returns what those that are alive weigh.
+    """
     live = bytearray(SEGMENT_ENTRIES // 8)
     transient = bytearray(SEGMENT_ENTRIES // 8)
     stored = bytearray(SEGMENT_ENTRIES // 8)
     embedded_bytes = 0
     stored_bytes = 0
+    weight = 0
     for queued in entries:
         place = queued.sequence & _PLACE_MASK
         if queued.state != _SCATTERING:
@@ -28,6 +33,7 @@ def enter(segment: Segment, entries: list[QueuedMessage]) -> None:
             segment.unwritten_acks |= 1 << int(place)
             continue
         queued.state = _SEGMENTED
+        weight += queued.size + _ENTRY_BYTES
         at = place >> 3
         bit = 1 << (place & 7)
         live[at] |= bit
@@ -47,6 +53,16 @@ def enter(segment: Segment, entries: list[QueuedMessage]) -> None:
     )
     segment.add(_places(live), _places(transient), embedded_bytes, stored_bytes)
     segment.stored |= _places(stored)
+    return weight
+
+
+def weigh(entries: list[QueuedMessage]) -> int:
+    """What those take up that are alive and not in segments."""
+    weight = 0
+    for queued in entries:
+        if queued.state not in (_DEAD, _SEGMENTED):
+            weight += queued.size + _ENTRY_BYTES
+    return weight
 
 
 def leave(entries: list[QueuedMessage], state: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from warren.storage.checkpoint import QueueState
@@ -11,6 +12,7 @@ from warren.storage.index_format import (
     ACK,
     FILE_HEADER_BYTES,
     PUBLISH,
+    QUEUE,
     SEGMENT_MAGIC,
     STORED,
     TRANSIENT,
@@ -45,6 +47,16 @@ def read_file(disk: Disk, path: Path) -> bytes:
         disk.close(descriptor)
 
 
+@dataclass(slots=True)
+class SegmentFile:
+    path: Path
+    number: int
+    queue_id: int
+    data: bytes
+    records: list[Record]
+    end: int
+
+
 def survey_segments(
     layout: IndexLayout, disk: Disk, findings: Findings
 ) -> dict[int, RecoveringQueue]:
@@ -52,47 +64,73 @@ def survey_segments(
     queues: dict[int, RecoveringQueue] = {}
     for directory_name in disk.list(layout.queues_directory):
         directory = layout.queues_directory / directory_name
-        try:
-            name = decode_name(read_file(disk, directory / ".queue_name"))
-        except OSError:
-            findings.problems.append(f"{directory} does not say which queue it is of")
-            continue
+        name: str | None = None
+        unnamed: list[SegmentFile] = []
         for number in numbered(disk.list(directory), SEGMENT_SUFFIX):
-            path = directory / f"{number}{SEGMENT_SUFFIX}"
-            data = read_file(disk, path)
-            try:
-                salt, queue_id, _ = parse_file_header(SEGMENT_MAGIC, data)
-            except DamagedHeader:
-                findings.problems.append(f"{path} does not begin as a segment does")
+            file = _read_segment(disk, directory / f"{number}{SEGMENT_SUFFIX}", number, findings)
+            if file is None:
                 continue
-            queue = queues.setdefault(queue_id, RecoveringQueue(QueueState(queue_id, name)))
-            _read_segment(queue, number, data, salt, findings)
-            findings.segments_read += 1
+            name = name or _name_in(layout, file) or _name_beside(layout, disk, file)
+            if name is None:
+                unnamed.append(file)
+                continue
+            for known in (*unnamed, file):
+                _take(queues, name, known)
+            unnamed = []
+        findings.problems += [f"{file.path} does not say which queue it is of" for file in unnamed]
     _bury_predecessors(queues)
     return queues
 
 
-def _read_segment(
-    queue: RecoveringQueue, number: int, data: bytes, salt: int, findings: Findings
-) -> None:
-    segment = queue.state.segments[number] = Segment(number)
+def _read_segment(disk: Disk, path: Path, number: int, findings: Findings) -> SegmentFile | None:
+    data = read_file(disk, path)
+    try:
+        salt, queue_id, _ = parse_file_header(SEGMENT_MAGIC, data)
+    except DamagedHeader:
+        findings.problems.append(f"{path} does not begin as a segment does")
+        return None
+    records, end, damage = scan(data, FILE_HEADER_BYTES, salt)
+    for start, stop in damage:
+        findings.damaged(str(path), start, stop)
+    if end < len(data):
+        findings.damaged(str(path), end, len(data))
+    findings.segments_read += 1
+    return SegmentFile(path, number, queue_id, data, records, end)
+
+
+def _name_in(layout: IndexLayout, file: SegmentFile) -> str | None:
+    for record in file.records:
+        if record.kind == QUEUE:
+            return _if_right(layout, file, record.payload(file.data))
+    return None
+
+
+def _name_beside(layout: IndexLayout, disk: Disk, file: SegmentFile) -> str | None:
+    try:
+        return _if_right(layout, file, read_file(disk, file.path.parent / ".queue_name"))
+    except FileNotFoundError:
+        return None
+
+
+def _if_right(layout: IndexLayout, file: SegmentFile, encoded: bytes) -> str | None:
+    """The directory's name is a hash of the queue's."""
+    name = decode_name(encoded)
+    return name if layout.queue_directory(name) == file.path.parent else None
+
+
+def _take(queues: dict[int, RecoveringQueue], name: str, file: SegmentFile) -> None:
+    queue = queues.setdefault(file.queue_id, RecoveringQueue(QueueState(file.queue_id, name)))
+    segment = queue.state.segments[file.number] = Segment(file.number)
     segment.has_file = True
     segment.is_suspect = True
-    records, end, damage = scan(data, FILE_HEADER_BYTES, salt)
-    segment.file_size = end
-    for start, stop in (*damage, *([(end, len(data))] if end < len(data) else [])):
-        findings.damaged_stretches += 1
-        findings.damaged_bytes += stop - start
-        findings.problems.append(
-            f"queue '{queue.state.name}', segment {number}: bytes {start} to {stop} are damaged"
-        )
+    segment.file_size = file.end
     acked = 0
-    for record in records:
+    for record in file.records:
         if record.kind == ACK:
             for touched, places in pieces_of(record.sequence, record.sequence + record.count):
-                acked |= places if touched == number else 0
-    for record in records:
-        if record.kind == PUBLISH and record.sequence >> SEGMENT_SHIFT == number:
+                acked |= places if touched == file.number else 0
+    for record in file.records:
+        if record.kind == PUBLISH and record.sequence >> SEGMENT_SHIFT == file.number:
             queue.see(record.sequence)
             _enter(queue, segment, record, acked)
 

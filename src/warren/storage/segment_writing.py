@@ -10,12 +10,13 @@ what they were before they are appended to again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from warren.storage.disk import Disk, append_all
-from warren.storage.index_format import FILE_HEADER_BYTES, SEGMENT_MAGIC, file_header
+from warren.storage.index_format import SEGMENT_MAGIC, file_header
 from warren.storage.index_records import RecordBuffer
 from warren.storage.layout import IndexLayout, encode_name
 from warren.storage.segment import SEGMENT_SHIFT, Segment, runs_of
@@ -42,6 +43,7 @@ class SegmentWrite:
         self.entries: list[QueuedMessage] = []
         self.acks = 0
         self.size = 0
+        self.lead_bytes = 0  # what a new file begins with
         self.buffer: RecordBuffer | None = RecordBuffer(salt)
 
     def finish(self) -> None:
@@ -49,15 +51,19 @@ class SegmentWrite:
         segment = self.segment
         if not segment.has_file:
             segment.has_file = True
-            segment.file_size = FILE_HEADER_BYTES
+            segment.file_size = self.lead_bytes
             self.queue.has_directory = True
         segment.file_size += self.size
         segment.is_suspect = False
         segment.unwritten_acks &= ~self.acks
         if self.entries:
-            enter(segment, self.entries)
+            weight = enter(segment, self.entries)
+            if weight and self.queue.credit is not None:
+                self.queue.credit.release(weight)
             if not segment.live:
                 self.queue.bury(segment)
+        if segment.unwritten_acks:  # also those that came while it was being copied
+            self.queue.acked_segments[segment.number] = segment
 
     def undo(self) -> None:
         """It is not, or not for sure."""
@@ -137,12 +143,15 @@ class SegmentFiles:
             append_all(self._disk, descriptor, [write.buffer.view()])
             write.buffer = None
 
-    def sync(self) -> None:
-        for descriptor in self._open.values():
-            self._disk.sync(descriptor)
-        for directory in self._directories:
-            self._disk.sync_directory(directory)
-        self.close()
+    def syncs(self, parts: int) -> list[Callable[[], None]]:
+        """Together these make everything safe; they may be called at the same time.
+
+        A file system makes one commit of the syncs it is asked for at once.
+        """
+        steps: list[Callable[[], None]] = []
+        steps += [partial(self._disk.sync, descriptor) for descriptor in self._open.values()]
+        steps += [partial(self._disk.sync_directory, path) for path in self._directories]
+        return [partial(_do_all, steps[part::parts]) for part in range(min(parts, len(steps)))]
 
     def close(self) -> None:
         self._directories.clear()
@@ -164,11 +173,14 @@ class SegmentFiles:
 
     def _prepare(self, write: SegmentWrite, descriptor: int) -> None:
         """Let the file end where it should."""
-        segment = write.segment
+        segment, queue = write.segment, write.queue
         if not segment.has_file:
             self._disk.truncate(descriptor, 0)
-            header = file_header(SEGMENT_MAGIC, self._salt, write.queue.queue_id, segment.number)
-            append_all(self._disk, descriptor, [header])
+            header = file_header(SEGMENT_MAGIC, self._salt, queue.queue_id, segment.number)
+            name = RecordBuffer(self._salt)
+            name.queue_named(queue.queue_id, encode_name(queue.name))
+            append_all(self._disk, descriptor, [header, name.view()])
+            write.lead_bytes = len(header) + name.size
         elif segment.is_suspect:
             self._disk.truncate(descriptor, segment.file_size)
 
@@ -184,6 +196,10 @@ class SegmentFiles:
         try:
             self._disk.truncate(descriptor, 0)
             append_all(self._disk, descriptor, [encode_name(write.queue.name)])
-            self._disk.sync(descriptor)
         finally:
             self._disk.close(descriptor)
+
+
+def _do_all(steps: list[Callable[[], None]]) -> None:
+    for step in steps:
+        step()
