@@ -9,6 +9,7 @@ from collections import Counter
 
 from warren.auth.access import AccessControl
 from warren.auth.users import User
+from warren.protocol.handshake import Handshake, HandshakeSettings
 
 
 class Admission:
@@ -19,6 +20,14 @@ class Admission:
         self._connections_of_vhost: Counter[str] = Counter()
         self._connections_of_user: Counter[str] = Counter()
         self._channels_of_user: Counter[str] = Counter()
+
+    def handshake(self, settings: HandshakeSettings, peer_is_loopback: bool) -> Handshake[User]:
+        """The negotiation with a client that has just come."""
+
+        def authenticate(mechanism: str, username: str, password: bytes) -> User:
+            return self.authenticate(username, password, peer_is_loopback)
+
+        return Handshake(settings, authenticate, self.open_vhost)
 
     def authenticate(self, username: str, password: bytes, peer_is_loopback: bool) -> User:
         """Raises LoginRefused."""

@@ -13,23 +13,20 @@ is by a `Throttle`, which may have the socket wait, too. Writing is `Outgoing`'s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from enum import Enum
 from typing import Any, Final, cast
 
 from pamqp import commands
 
-from warren.auth.access import AccessControl
 from warren.auth.users import User
-from warren.broker.vhost import VirtualHost
+from warren.channels.channel import Channel
 from warren.channels.confirms import Confirms
 from warren.channels.intake import Intake
-from warren.channels.reply_to import ReplyRegistry
 from warren.channels.session import Session
 from warren.flow.states import BLOCKING, RUNNING
 from warren.model.errors import AmqpError, HardError, connection_forced, internal_error
 from warren.protocol.capabilities import ClientCapabilities
-from warren.protocol.handshake import Handshake
 from warren.protocol.heartbeat import Heartbeat, PeerIsGone
 from warren.protocol.negotiation import (
     Action,
@@ -40,18 +37,22 @@ from warren.protocol.negotiation import (
     SendMethod,
     SendProtocolHeaderAndClose,
 )
-from warren.queues.delivery import TurnClock
+from warren.server.config_values import Endpoint
+from warren.server.connection_details import ConnectionDetails
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.greeting import Greeting
-from warren.server.listener import format_peer
+from warren.server.listener import endpoint_of, format_peer
 from warren.server.logs import EventLog
 from warren.server.outgoing import Outgoing
+from warren.server.reading import Reading
+from warren.server.session_services import SessionServices
 from warren.server.sockets import is_loopback
 from warren.server.throttle import Throttle
 from warren.server.timer_wheel import WheelTimer
 from warren.wire.codec import FrameReader, MethodFrame
 from warren.wire.faults import FRAME_MAX_MIN
 from warren.wire.methods import Method, encode_method, method_ids
+from warren.wire.tables import encode_table
 
 CLOSE_TIMEOUT_S_MAX: Final = 30
 FRAME_MAX_UNLIMITED: Final = 0x7FFFFFFF
@@ -69,16 +70,15 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class AmqpConnection(asyncio.BufferedProtocol):
+class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
     __slots__ = (
-        "_closing_reason", "_context", "_events", "_greeting", "_heartbeat", "_is_reading",
-        "_landing", "_outgoing", "_position", "_session", "_state", "_throttle", "_timer",
-        "_transport", "capabilities", "channel_max", "connection_id", "name", "output", "peer",
-        "reader", "user", "vhost",
+        "_closing_reason", "_details", "_events", "_greeting", "_heartbeat", "_landing",
+        "_limits", "_outgoing", "_position", "_reading", "_session", "_state", "_throttle",
+        "_timer", "_transport", "capabilities", "channel_max", "name", "output", "peer", "reader",
     )  # fmt: skip
 
     def __init__(self, context: ConnectionContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._state = State.HANDSHAKE
         self._greeting: Greeting | None = None
         self._session: Session | None = None
@@ -88,8 +88,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._events: list[Any] = []
         self._position = 0
         self._landing: memoryview | None = None
-        self._is_reading = True
         self._closing_reason = ""
+        self._limits: Negotiated | None = None
+        self._details: ConnectionDetails | None = None
         self.name: str | None = None
         self.channel_max = 0
         self.capabilities = ClientCapabilities()
@@ -102,18 +103,14 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         context = self._context
         self._transport = cast("asyncio.Transport", transport)
+        self._reading = Reading(context.loop, self._transport)
         self._outgoing.attach(self._transport)
         peername = transport.get_extra_info("peername")
         self.peer = format_peer(peername)
         self.connection_id = f"{self.peer} {new_token()}"
         local = isinstance(peername, tuple) and is_loopback(str(peername[0]))
 
-        def authenticate(mechanism: str, username: str, password: bytes) -> User:
-            return context.admission.authenticate(username, password, local)
-
-        handshake = Handshake(
-            context.handshake_settings, authenticate, context.admission.open_vhost
-        )
+        handshake = context.admission.handshake(context.handshake_settings, local)
         self._greeting = Greeting(handshake, self.reader)
         self._start_timer(context.config.handshake_timeout_ms, self._handshake_timed_out)
         context.connections.add(self)
@@ -152,7 +149,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
             self.reader.landed(nbytes)
             return
         if nbytes == READ_BUFFER_BYTES:
-            self._yield_turn()
+            self._reading.yield_turn()
         data = context.read_buffer[:nbytes]
         if self._state is State.OPEN:
             self._take(self.reader.feed(data))
@@ -170,22 +167,6 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     # What the session asks for.
 
-    @property
-    def access(self) -> AccessControl:
-        return self._context.broker.access
-
-    @property
-    def turn_clock(self) -> TurnClock:
-        return self._context.turn_clock
-
-    @property
-    def reply_registry(self) -> ReplyRegistry:
-        return self._context.reply_registry
-
-    @property
-    def consumer_timeout_ms(self) -> int:
-        return self._context.config.consumer_timeout_ms
-
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.spawn(self._run(work))
 
@@ -199,29 +180,8 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def confirms_due(self, confirms: Confirms) -> None:
         self._outgoing.confirms_due(confirms)
 
-    def random_name(self, prefix: str) -> str:
-        return prefix + new_token()
-
-    def admit_channel(self) -> None:
-        self._context.admission.open_channel(self.user)
-
-    def release_channel(self) -> None:
-        self._context.admission.close_channel(self.user)
-
-    async def until(self, register: Callable[[Callable[[], None]], None]) -> None:
-        done = asyncio.Event()
-        register(done.set)
-        await done.wait()
-
     async def output_drained(self) -> None:
         await self._outgoing.drained()
-
-    async def storage_ready(self) -> None:
-        if self._context.open_messages is not None:
-            await self._context.open_messages(self.vhost.name)
-
-    async def deletions_done(self) -> None:
-        await self._context.queue_factory.removals_done()
 
     def close_by_error(self, error: HardError, ids: tuple[int, int]) -> None:
         _log.error(
@@ -256,6 +216,29 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     def channel_state(self, number: int) -> str:
         return RUNNING if self._throttle is None else self._throttle.channel_state(number)
+
+    @property
+    def details(self) -> ConnectionDetails:
+        assert self._details is not None, "a connection has details once it is open"
+        return self._details
+
+    @property
+    def ends(self) -> tuple[Endpoint, Endpoint]:
+        """The client's address and the one it is connected to."""
+        transport = self._transport
+        return (
+            endpoint_of(transport.get_extra_info("peername")),
+            endpoint_of(transport.get_extra_info("sockname")),
+        )
+
+    @property
+    def channels(self) -> list[Channel]:
+        return [] if self._session is None else list(self._session.channels.values())
+
+    @property
+    def bottleneck(self) -> str:
+        """What holds its publishes up, for a person; empty if nothing does."""
+        return "" if self._throttle is None else self._throttle.bottleneck()
 
     def shut_down(self, reason: str) -> None:
         if self._state is State.OPEN:
@@ -313,15 +296,24 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.reader.frame_max = limits.frame_max or FRAME_MAX_UNLIMITED
         self.output.frame_max = limits.frame_max or FRAME_MAX_SENT
         self.channel_max = limits.channel_max
+        self._limits = limits
         if limits.heartbeat_s:
             self._heartbeat = Heartbeat(limits.heartbeat_s, self._context.clock.now_ms())
 
     def _opened(self, opened: Opened[User]) -> None:
         context = self._context
         self.user = opened.user
-        self.vhost: VirtualHost = context.broker.vhosts[opened.vhost]
+        self.vhost = context.broker.vhosts[opened.vhost]
         self.capabilities = opened.capabilities
         self.name = opened.connection_name
+        assert self._limits is not None, "limits come before the virtual host"
+        self._details = ConnectionDetails(
+            number=context.next_connection_number(),
+            connected_at_ms=context.clock.now_ms(),
+            mechanism=opened.mechanism,
+            limits=self._limits,
+            encoded_properties=encode_table(opened.client_properties),
+        )
         self._session = Session(self)
         self._state = State.OPEN
         self.reader.stepwise = False
@@ -354,13 +346,13 @@ class AmqpConnection(asyncio.BufferedProtocol):
             return
         if self._position < len(events):
             if self._events is events and not session.intake.is_closed:
-                self._pause_reading()
+                self._reading.pause()
             self._events = events
             return
         self._events = []
         self._position = 0
         if self._outgoing.is_unread:
-            self._pause_reading()
+            self._reading.pause()
         elif not session.intake.is_suspended:
             self._resume_reading()
 
@@ -368,7 +360,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         throttle = self._made_throttle()
         position = throttle.process(intake, events, self._position)
         if throttle.is_stopped:
-            self._pause_reading()
+            self._reading.pause()
         return position
 
     def _made_throttle(self) -> Throttle:
@@ -386,32 +378,19 @@ class AmqpConnection(asyncio.BufferedProtocol):
         """Go on with what waits here, and with reading."""
         self._take([])
 
-    def _yield_turn(self) -> None:
-        """There is more to read, and the loop would go on reading: let the others have a turn."""
-        self._transport.pause_reading()
-        self._context.loop.call_soon(self._continue_reading)
-
-    def _continue_reading(self) -> None:
-        if self._is_reading and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def _pause_reading(self) -> None:
-        if self._is_reading:
-            self._is_reading = False
-            self._transport.pause_reading()
-
     def _resume_reading(self) -> None:
         if self._throttle is not None and self._throttle.is_stopped:
             return
-        if not self._is_reading and not self._transport.is_closing():
-            self._is_reading = True
-            self._transport.resume_reading()
+        self._reading.resume()
 
     def _beat(self) -> None:
         if self._heartbeat is None:
             return
         actions = self._heartbeat.tick(
-            self._context.clock.now_ms(), self.reader.octets, self.output.octets, self._is_reading
+            self._context.clock.now_ms(),
+            self.reader.octets,
+            self.output.octets,
+            self._reading.is_on,
         )
         for action in actions:
             if isinstance(action, PeerIsGone):

@@ -54,6 +54,11 @@ class ConnectionContext:
         self.turn_clock = TurnClock()
         # Reads of all connections land here, one after the other: nothing is kept in it.
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self._connections_opened = 0
+
+    def next_connection_number(self) -> int:
+        self._connections_opened += 1
+        return self._connections_opened
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run on its own; the loop reports what goes wrong in it."""

@@ -164,10 +164,16 @@ class _RefusalLog:
         )
 
 
+def endpoint_of(socket_name: object) -> Endpoint:
+    """As the socket has it; nothing is known of one that is closed."""
+    if isinstance(socket_name, tuple) and len(socket_name) >= 2:
+        return Endpoint(str(socket_name[0]), int(socket_name[1]))
+    return Endpoint("unknown", 0)
+
+
 def format_peer(peername: object) -> str:
-    if isinstance(peername, tuple) and len(peername) >= 2:
-        return str(Endpoint(str(peername[0]), int(peername[1])))
-    return "unknown"
+    known = endpoint_of(peername)
+    return str(known) if known.port else "unknown"
 
 
 def raise_descriptor_limit() -> int:

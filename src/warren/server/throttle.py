@@ -23,7 +23,14 @@ from warren.channels.intake import Intake
 from warren.flow.alarms import blocked_reason
 from warren.flow.brake import Brake
 from warren.flow.credit import Credit
-from warren.flow.states import FlowRecord, Stage, connection_state, state_of
+from warren.flow.states import (
+    CONNECTION_MEMORY_MS,
+    FlowRecord,
+    Stage,
+    connection_state,
+    diagnose,
+    state_of,
+)
 from warren.wire.codec import FrameReader, Message
 from warren.wire.methods import Method
 
@@ -120,3 +127,13 @@ class Throttle:
 
     def channel_state(self, number: int) -> str:
         return state_of(self._channel_flows.get(number), self._brake.clock.now_ms())
+
+    def bottleneck(self) -> str:
+        """What holds it up, or did so lately."""
+        if self._brake.has_alarm and self.is_stopped:
+            return f"an alarm: {blocked_reason(self._brake.board.resources)}"
+        stage = self._flow.stage
+        in_flow = self._flow.is_in_flow(self._brake.clock.now_ms(), CONNECTION_MEMORY_MS)
+        if stage is None or not in_flow:
+            return ""
+        return diagnose(True, stage > Stage.CHANNEL, stage > Stage.QUEUE)
