@@ -16,6 +16,7 @@ from acceptance.administration import (
     HttpAdministration,
     InProcessAdministration,
 )
+from acceptance.management_client import api, vhost
 from acceptance.raw_client import Login, RawClient
 from broker_process import Address
 from live_broker import broker, channel, connect, names, own_broker, raw
@@ -78,6 +79,6 @@ def realm(administration: Administration) -> Iterator[Realm]:
 
 
 __all__ = [
-    "Realm", "administration", "broker", "channel", "connect", "names", "own_broker", "raw",
-    "realm",
+    "Realm", "administration", "api", "broker", "channel", "connect", "names", "own_broker", "raw",
+    "realm", "vhost",
 ]  # fmt: skip

@@ -36,8 +36,9 @@ ALLOWED: Final = {
     "channels": BELOW_BROKER | {"broker", "protocol"},
     "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
     "server": BELOW_SERVER,
+    "management": BELOW_SERVER | {"server"},
     "perf": BELOW_SERVER | {"server"},
-    "cli": BELOW_SERVER | {"server", "perf"},
+    "cli": BELOW_SERVER | {"server", "management", "perf"},
     "testing": BELOW_SERVER | {"server"},
 }
 
@@ -45,6 +46,7 @@ ALLOWED: Final = {
 WORLDLY_MODULES: Final = {"asyncio", "uvloop", "socket", "select", "time", "random", "threading"}
 WORLDLY_PLACES: Final = (
     "server/",
+    "management/",
     "cli/",
     "perf/",
     "testing/",

@@ -69,9 +69,12 @@ class AccessControl:
         user = self.directory.user(name)
         if user is None or not verify(password, user.password_hash, user.hashing_algorithm):
             raise LoginRefused(f"user '{name}' - invalid credentials")
-        if not peer_is_loopback and name in self._loopback_users:
+        if not peer_is_loopback and self.is_loopback_only(name):
             raise LoginRefused(f"user '{name}' can only connect via localhost")
         return user
+
+    def is_loopback_only(self, name: str) -> bool:
+        return name in self._loopback_users
 
     def require_room_for_connection(
         self, user: User, vhost: str, connections_of_vhost: int, connections_of_user: int

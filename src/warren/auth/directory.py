@@ -81,6 +81,9 @@ class Directory:
     def has_vhost(self, name: str) -> bool:
         return name in self._vhosts
 
+    def vhost(self, name: str) -> Vhost | None:
+        return self._vhosts.get(name)
+
     def vhosts(self) -> list[Vhost]:
         return list(self._vhosts.values())
 

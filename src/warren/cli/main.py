@@ -16,8 +16,11 @@ import typer
 from warren import __version__
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from warren.server.config import Config
     from warren.server.config_file import ConfigFile
+    from warren.server.node import Node
 
 EXIT_UNAVAILABLE: Final = 69
 EXIT_CONFIG: Final = 78
@@ -157,9 +160,16 @@ def _serve(config: Config, read: ConfigFile) -> None:
     from warren.server.process import NodeFailedError, serve
 
     try:
-        serve(config, pending=read.pending)
+        serve(config, read.pending, _management)
     except NodeFailedError as error:
         _fail(str(error), EXIT_UNAVAILABLE)
+
+
+def _management(node: Node) -> Starlette:
+    """Imported when the node asks: its addresses are taken by then, or the start has failed."""
+    from warren.management.application import build_application
+
+    return build_application(node)
 
 
 def listening(config: Config, read: ConfigFile, bind: str | None, port: int | None) -> Config:

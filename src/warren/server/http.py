@@ -26,13 +26,18 @@ GRACEFUL_STOP_S: Final = 1
 BACKLOG: Final = 128
 
 
-def build_application(is_ready: Callable[[], bool]) -> Starlette:
+def ready_route(is_ready: Callable[[], bool]) -> Route:
     async def ready(_request: Request) -> Response:
         if is_ready():
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "failed", "reason": "AMQP is not open"}, status_code=503)
 
-    return Starlette(routes=[Route(READY_PATH, ready, methods=["GET"])])
+    return Route(READY_PATH, ready, methods=["GET"])
+
+
+def bare_application(is_ready: Callable[[], bool]) -> Starlette:
+    """For a node that is not given another: it says whether it is ready, and nothing else."""
+    return Starlette(routes=[ready_route(is_ready)])
 
 
 class HttpServer:

@@ -14,7 +14,7 @@ import gc
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from warren.auth.access import AccessControl
 from warren.auth.admin import AccessAdmin, Defaults
@@ -41,6 +41,9 @@ from warren.server.message_storage import MessageStorage
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
 from warren.statistics.statistics import Statistics
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
 METADATA_FILE: Final = "metadata.sqlite"
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
 STOP_CONNECTIONS_S: Final = 5.0
@@ -58,8 +61,10 @@ class Node:
         self,
         config: Config,
         make_connection: Callable[[ConnectionContext], asyncio.BaseProtocol] = AmqpConnection,
+        make_application: Callable[[Node], Starlette] | None = None,
     ) -> None:
         self.config = config
+        self._make_application = make_application
         self.connections = ConnectionRegistry(
             connection_limit(raise_descriptor_limit(), config.connection_max)
         )
@@ -122,7 +127,7 @@ class Node:
 
     async def _start_parts(self, parts: AsyncExitStack) -> None:
         # Imported here: it is a third of the time to the first line of our own.
-        from warren.server.http import HttpServer, build_application
+        from warren.server.http import HttpServer
 
         parts.callback(self.context.timers.close)
         parts.callback(self._listener.close)
@@ -140,12 +145,20 @@ class Node:
         parts.push_async_callback(self.messages.close)
         await self._start_broker()
         parts.push_async_callback(self.broker.stop)
-        await http.start(build_application(lambda: self.is_ready))
+        await http.start(self._application())
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
         parts.push_async_callback(self._close_connections)
         await self._listener.open()
         if self.config.consumer_timeout_ms:
             self._tick_channels()
+
+    def _application(self) -> Starlette:
+        """What answers over HTTP. Management knows the node, never the other way round."""
+        from warren.server.http import bare_application
+
+        if self._make_application is None:
+            return bare_application(lambda: self.is_ready)
+        return self._make_application(self)
 
     async def _start_broker(self) -> None:
         self.broker.on_vhost_deleted.append(self._on_vhost_deleted)

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from warren.metadata.store import MetadataError
 from warren.server.config import Config
@@ -19,6 +19,9 @@ from warren.server.data_directory import DataDirectoryError
 from warren.server.logs import EventLog, configure_logs
 from warren.server.node import Node
 from warren.server.sockets import CannotListenError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 EXIT_AT_ONCE: Final = 1
 
@@ -29,13 +32,17 @@ class NodeFailedError(Exception):
     """The node could not start, for a reason its operator can mend; the text says which."""
 
 
-def serve(config: Config, pending: Sequence[str] = ()) -> None:
+def serve(
+    config: Config,
+    pending: Sequence[str] = (),
+    make_application: Callable[[Node], Starlette] | None = None,
+) -> None:
     """Run a node until it is told to stop. `pending` are settings given without effect."""
     configure_logs(config.log_level, config.log_levels)
     for key in pending:
         _log.warning("setting has no effect in this version", key=key)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config))
+        runner.run(_serve(config, make_application))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -47,7 +54,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, make_application: Callable[[Node], Starlette] | None) -> None:
     stop = asyncio.Event()
 
     def on_signal(number: int) -> None:
@@ -61,7 +68,7 @@ async def _serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    node = Node(config)
+    node = Node(config, make_application=make_application)
     try:
         await node.start()
     except (CannotListenError, DataDirectoryError, MetadataError) as error:

@@ -1,0 +1,50 @@
+"""The HTTP side of a node as one application: the management API, and what else has an address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+
+from warren.management.dispatch import Dispatch
+from warren.management.errors import Refusal, no_such_object
+from warren.management.resource import Resource
+from warren.management.routes import vhosts, whoami
+from warren.metadata.store import MetadataUnavailable
+from warren.server.http import ready_route
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+_FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
+    vhosts.RESOURCES,
+    whoami.RESOURCES,
+)
+
+
+def build_application(node: Node) -> Starlette:
+    dispatch = Dispatch(node, [resource for family in _FAMILIES for resource in family])
+    return Starlette(
+        routes=[ready_route(lambda: node.is_ready), Mount("/api", app=dispatch)],
+        exception_handlers={
+            404: _not_found,
+            MetadataUnavailable: _unavailable,
+            Exception: _internal_error,
+        },
+    )
+
+
+async def _not_found(_request: Request, _error: Exception) -> Response:
+    return no_such_object().response()
+
+
+async def _unavailable(_request: Request, error: Exception) -> Response:
+    return Refusal(503, "unavailable", str(error)).response()
+
+
+async def _internal_error(_request: Request, _error: Exception) -> Response:
+    """The error itself goes to the log, by way of the web server."""
+    return Refusal(500, "Internal Server Error", "Internal Server Error").response()

@@ -1,0 +1,158 @@
+"""Who calls, and who may: authentication, and the rules that resources are guarded by.
+
+A user needs one of four tags to be let in at all; which of them, and for some resources a
+permission in the virtual host, decides what is open to it. The rules are RabbitMQ's, also where
+they surprise: `monitoring` sees all virtual hosts, but lists the queues of those only that it could
+log in to.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import Request
+
+from warren.auth.access import AccessControl
+from warren.auth.users import User
+from warren.broker.vhost import VirtualHost
+from warren.management.errors import CHALLENGE, EmptyRefusal, login_failed, not_authorised
+from warren.model.errors import LoginRefused
+from warren.server.logs import EventLog
+from warren.server.sockets import is_loopback
+
+if TYPE_CHECKING:
+    from warren.management.call import Call
+
+MANAGEMENT: Final = "management"
+POLICYMAKER: Final = "policymaker"
+MONITORING: Final = "monitoring"
+ADMINISTRATOR: Final = "administrator"
+MANAGEMENT_TAGS: Final = frozenset({MANAGEMENT, POLICYMAKER, MONITORING, ADMINISTRATOR})
+
+_log = EventLog("management")
+
+
+class Caller:
+    """A user that was let in."""
+
+    def __init__(self, user: User, access: AccessControl) -> None:
+        self.user = user
+        self._access = access
+
+    @property
+    def is_administrator(self) -> bool:
+        return ADMINISTRATOR in self.user.tags
+
+    @property
+    def is_monitor(self) -> bool:
+        return not self.user.tags.isdisjoint({ADMINISTRATOR, MONITORING})
+
+    @property
+    def is_policymaker(self) -> bool:
+        return not self.user.tags.isdisjoint({ADMINISTRATOR, POLICYMAKER})
+
+    def may_log_in_to(self, vhost: str) -> bool:
+        return self._access.directory.permission(self.user.name, vhost) is not None
+
+    def sees_vhost(self, vhost: str) -> bool:
+        """Whether the list of virtual hosts shows it."""
+        return self.is_monitor or self.may_log_in_to(vhost)
+
+    def sees_contents(self, vhost: str) -> bool:
+        """Whether lists of queues, exchanges and the like show what is in it."""
+        return self.is_administrator or self.may_log_in_to(vhost)
+
+
+def authenticate(request: Request, access: AccessControl) -> Caller:
+    name, password = _credentials(request)
+    host = request.client.host if request.client is not None else ""
+    try:
+        user = access.authenticate(name, password, peer_is_loopback=True)
+    except LoginRefused as refused:
+        _log.warning("HTTP access denied", reason=str(refused))
+        raise login_failed() from None
+    if access.is_loopback_only(name) and not is_loopback(host):
+        raise _denied(name, "User can only log in via localhost")
+    if user.tags.isdisjoint(MANAGEMENT_TAGS):
+        raise _denied(name, "Not management user")
+    return Caller(user, access)
+
+
+def _credentials(request: Request) -> tuple[str, bytes]:
+    header = request.headers.get("authorization")
+    if header is None:
+        raise EmptyRefusal(401, CHALLENGE)
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() == "bearer":
+        raise login_failed()
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True)
+        name, colon, password = decoded.partition(b":")
+        if scheme.lower() == "basic" and colon:
+            return name.decode(), password
+    except (binascii.Error, UnicodeDecodeError):
+        pass
+    raise EmptyRefusal(400)
+
+
+def _denied(name: str, reason: str) -> Exception:
+    _log.warning("HTTP access denied", user=name, reason=reason)
+    return not_authorised(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who may use a resource, and what the others are told."""
+
+    permits: Callable[[Call], bool]
+    refusal: str = ""
+
+    def require(self, call: Call) -> None:
+        if not self.permits(call):
+            raise _denied(call.user.name, self.refusal)
+
+
+def _in_vhost(call: Call) -> bool:
+    """A virtual host that does not exist is refused later, as something that is not there."""
+    name = call.vhost_name
+    if call.caller.is_administrator or name is None or call.find_vhost() is None:
+        return True
+    return call.caller.may_log_in_to(name)
+
+
+def _in_visible_vhost(call: Call) -> bool:
+    return call.caller.is_monitor or _in_vhost(call)
+
+
+_NO_VHOST: Final = "User not authorised to access virtual host"
+_NO_OBJECT: Final = "User not authorised to access object"
+
+# Every tag will do.
+ANY_TAG: Final = Rule(lambda call: True)
+ADMINISTRATORS: Final = Rule(lambda call: call.caller.is_administrator, "Not administrator user")
+MONITORS: Final = Rule(lambda call: call.caller.is_monitor, "Not monitor user")
+# Of the virtual host in the path, if there is one.
+VHOST_USERS: Final = Rule(_in_vhost, _NO_VHOST)
+VHOST_VIEWERS: Final = Rule(_in_visible_vhost, _NO_VHOST)
+POLICYMAKERS: Final = Rule(
+    lambda call: call.caller.is_administrator or (call.caller.is_policymaker and _in_vhost(call)),
+    _NO_OBJECT,
+)
+GLOBAL_POLICYMAKERS: Final = Rule(lambda call: call.caller.is_policymaker, _NO_OBJECT)
+
+
+def owner_or(tag: Callable[[Call], bool], owner: Callable[[Call], str | None]) -> Rule:
+    """For what belongs to a user, such as a connection: that user, or somebody with the tag."""
+    return Rule(lambda call: tag(call) or owner(call) == call.user.name, _NO_OBJECT)
+
+
+def visible_vhosts(call: Call) -> Iterator[VirtualHost]:
+    """Those whose contents a list shows: the one that was asked for, or all that are open."""
+    wanted = call.vhost_name
+    for vhost in list(call.broker.vhosts.values()):
+        if wanted in (None, vhost.name) and call.caller.sees_contents(vhost.name):
+            yield vhost

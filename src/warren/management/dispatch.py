@@ -1,0 +1,119 @@
+"""From a request to a resource, through the checks that every request passes, to a response.
+
+Names may hold any character, slashes included, so paths are split before they are decoded: `%2F` is
+a virtual host. The order of checks is that of RabbitMQ's web server: is there such an address, does
+it know the method, who are you, may you, is the thing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from warren.management.call import Call
+from warren.management.caller import authenticate
+from warren.management.columns import parse_columns, with_columns
+from warren.management.errors import EmptyRefusal, Refusal, no_such_object, refusal_of
+from warren.management.json import Json
+from warren.management.listing import json_response
+from warren.management.resource import PARAMETER, Resource, path_pattern
+from warren.model.errors import AmqpError
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+_PREFIX: Final = "/api/"
+_CREATED: Final = 201
+_DONE: Final = 204
+
+
+class Dispatch:
+    """An ASGI application for everything below /api/."""
+
+    def __init__(self, node: Node, resources: Iterable[Resource]) -> None:
+        self._node = node
+        self._tree = _Branch()
+        for resource in resources:
+            self._tree.add(resource)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request)
+        except Refusal as refusal:
+            response = refusal.response()
+        except AmqpError as error:
+            response = refusal_of(error).response()
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        resource, parts = self._find(request)
+        method = request.method
+        allowed = {"allow": ", ".join(resource.allowed_methods)}
+        if method == "OPTIONS":
+            return Response(b"", 200, allowed)
+        handler = resource.handler(method)
+        if handler is None:
+            raise EmptyRefusal(405, allowed)
+        call = Call(self._node, request, parts)
+        call.caller = authenticate(request, self._node.broker.access)
+        resource.rule.require(call)
+        is_there = resource.exists(call)
+        if not is_there and method != "PUT":
+            raise no_such_object()
+        done = _CREATED if method == "PUT" and not is_there else _DONE
+        return _response(await handler(call), request, done)
+
+    def _find(self, request: Request) -> tuple[Resource, dict[str, str]]:
+        raw = request.scope.get("raw_path") or request.url.path.encode()
+        path = raw.decode("latin-1").removeprefix(_PREFIX).removesuffix("/")
+        try:
+            parts = [unquote(part, errors="strict") for part in path.split("/")]
+        except UnicodeDecodeError:
+            raise EmptyRefusal(400) from None
+        found = self._tree.find(parts)
+        if found is None:
+            raise no_such_object()
+        resource, values = found
+        return resource, dict(zip(path_pattern(resource.path)[1], values, strict=True))
+
+
+def _response(result: Json | Response | None, request: Request, done: int) -> Response:
+    if isinstance(result, Response):
+        return result
+    if result is None:
+        return Response(b"", done)
+    return json_response(with_columns(result, parse_columns(request.query_params.get("columns"))))
+
+
+class _Branch:
+    """Resources by the parts of their paths; a part that is named goes before one that is open."""
+
+    def __init__(self) -> None:
+        self._resource: Resource | None = None
+        self._branches: dict[str, _Branch] = {}
+
+    def add(self, resource: Resource) -> None:
+        branch = self
+        for part in path_pattern(resource.path)[0]:
+            branch = branch._branches.setdefault(part, _Branch())
+        assert branch._resource is None, f"{resource.path} is there already"
+        branch._resource = resource
+
+    def find(self, parts: list[str]) -> tuple[Resource, list[str]] | None:
+        if not parts:
+            return None if self._resource is None else (self._resource, [])
+        part, *rest = parts
+        named = self._branches.get(part) if part != PARAMETER else None
+        if named is not None and (found := named.find(rest)) is not None:
+            return found
+        open_branch = self._branches.get(PARAMETER)
+        if open_branch is None or (found := open_branch.find(rest)) is None:
+            return None
+        resource, values = found
+        return resource, [part, *values]

@@ -1,0 +1,83 @@
+"""Refusals as RabbitMQ's management API words them: a status, an error and a reason.
+
+RabbitMQ has two families of bodies. What its own code refuses says `bad_request`, `not_found`,
+`not_authorised`; what its web server finds missing says `Object Not Found`. Clients compare both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.management.json import Json, encode
+from warren.model.errors import AmqpError
+
+JSON_TYPE: Final = "application/json"
+CHALLENGE: Final = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Refusal(Exception):
+    """The request ends here, with this answer."""
+
+    def __init__(
+        self, status: int, error: str, reason: Json, headers: Mapping[str, str] = _NO_HEADERS
+    ) -> None:
+        super().__init__(f"{status} {error}: {reason}")
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = headers
+
+    def response(self) -> Response:
+        body = encode({"error": self.error, "reason": self.reason})
+        return Response(body, self.status, self.headers, JSON_TYPE)
+
+
+class EmptyRefusal(Refusal):
+    """The web server speaks before the API does, and says no more than a status."""
+
+    def __init__(self, status: int, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+        super().__init__(status, "", "", headers)
+
+    def response(self) -> Response:
+        return Response(b"", self.status, self.headers)
+
+
+def bad_request(reason: Json) -> Refusal:
+    return Refusal(400, "bad_request", reason)
+
+
+def not_authorised(reason: str) -> Refusal:
+    """Known, but not allowed to do this."""
+    return Refusal(401, "not_authorised", reason)
+
+
+def login_failed() -> Refusal:
+    return Refusal(401, "not_authorized", "Login failed", CHALLENGE)
+
+
+def not_found(reason: str) -> Refusal:
+    """Something that the request needs is missing."""
+    return Refusal(404, "not_found", reason)
+
+
+def no_such_object() -> Refusal:
+    """There is nothing at this address."""
+    return Refusal(404, "Object Not Found", "Not Found")
+
+
+def refusal_of(error: AmqpError) -> Refusal:
+    """How a refusal that a channel would have got looks over HTTP."""
+    if error.name == "NOT_FOUND":
+        return not_found(error.explanation)
+    if error.name in {"ACCESS_REFUSED", "NOT_ALLOWED"}:
+        return not_authorised("Access refused.")
+    return bad_request(error.explanation)
+
+
+def without_tags(text: str) -> str:
+    """Texts that quote what somebody typed may end up in a page."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,17 @@
+"""What JSON can say, and how we write it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+# Any below the first level: a recursive alias makes every view a fight with variance.
+Json: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Any]
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+def encode(value: Json) -> bytes:
+    return _encoder.encode(value)

@@ -1,0 +1,178 @@
+"""Lists as the API gives them: sorted, filtered, in pages, with the columns that were asked for.
+
+A `Listing` holds living things, and makes JSON of those only that are in the answer. Sorting needs
+something to sort by: what `keys` can tell of an item directly is cheap, anything else takes its
+whole view. Long answers are sent in pieces, made one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from starlette.responses import Response, StreamingResponse
+
+from warren.management.columns import Columns, parse_columns, with_columns
+from warren.management.errors import JSON_TYPE, Refusal, bad_request
+from warren.management.json import Json, JsonObject, encode
+from warren.management.sorting import Order, dotted_value, in_slices, order_of, sorted_lazily
+
+if TYPE_CHECKING:
+    from warren.management.call import Call
+
+T = TypeVar("T")
+
+PAGE_SIZE_DEFAULT: Final = 100
+PAGE_SIZE_MAX: Final = 500
+# So many objects become JSON in about two milliseconds.
+SHOWN_AT_ONCE_MAX: Final = 50
+FILTERED_AT_ONCE_MAX: Final = 2_000
+FILTER_CHARS_MAX: Final = 1_000
+
+NOT_CACHED: Final = {"cache-control": "no-cache"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    number: int
+    size: int
+    name: str
+    use_regex: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """`keys` are columns that an item can tell without its view: names, and what sorts often."""
+
+    items: Sequence[T]
+    view: Callable[[T], JsonObject]
+    keys: Mapping[str, Callable[[T], Json]] = field(default_factory=dict)
+    default_sort: tuple[str, ...] = ("vhost", "name")
+    is_paged: bool = True
+
+    async def respond(self, call: Call) -> Response:
+        columns = parse_columns(call.query.get("columns"))
+        page = _requested_page(call.query) if self.is_paged else None
+        in_order = await self._in_order(call.query)
+        show = self._show(columns)
+        if page is not None:
+            return await self._page(page, in_order, show)
+        if len(self.items) <= SHOWN_AT_ONCE_MAX:
+            return json_response([show(item) for item in in_order])
+        return StreamingResponse(_pieces(in_order, show), 200, NOT_CACHED, JSON_TYPE)
+
+    async def _page(self, page: Page, in_order: Iterator[T], show: Callable[[T], Json]) -> Response:
+        start = (page.number - 1) * page.size
+        total = filtered = len(self.items)
+        if page.name:
+            chosen = await self._filtered(page, in_order)
+            filtered = len(chosen)
+            in_order = iter(chosen)
+        # The first page may be empty; others must begin within the list or at its very end.
+        if start > filtered:
+            raise Refusal(
+                400,
+                "page_out_of_range",
+                f"Page out of range, page: {page.number} page size: {page.size}, len: {filtered}",
+            )
+        items = [show(item) for item in islice(in_order, start, start + page.size)]
+        return json_response(
+            {
+                "filtered_count": filtered,
+                "item_count": len(items),
+                "items": items,
+                "page": page.number,
+                "page_count": -(-filtered // page.size),
+                "page_size": page.size,
+                "total_count": total,
+            }
+        )
+
+    async def _filtered(self, page: Page, in_order: Iterator[T]) -> list[T]:
+        matches = _name_filter(page)
+        chosen: list[T] = []
+        async for items in in_slices(list(in_order), FILTERED_AT_ONCE_MAX):
+            chosen += [item for item in items if matches(str(self._value(item, "name")))]
+        return chosen
+
+    async def _in_order(self, query: Mapping[str, str]) -> Iterator[T]:
+        sort = query.get("sort")
+        if sort == "":
+            return iter(self.items)
+        names = self.default_sort if sort is None else (sort, *self.default_sort)
+        key = self._order_key(names)
+        return await sorted_lazily(self.items, key, query.get("sort_reverse") == "true")
+
+    def _order_key(self, names: tuple[str, ...]) -> Callable[[T], Order]:
+        if all(name in self.keys for name in names):
+            values = [self.keys[name] for name in names]
+            return lambda item: tuple(order_of(value(item)) for value in values)
+        return lambda item: _orders(self.view(item), names)
+
+    def _value(self, item: T, name: str) -> Json:
+        return self.keys[name](item) if name in self.keys else self.view(item).get(name)
+
+    def _show(self, columns: Columns) -> Callable[[T], Json]:
+        if columns is None:
+            return self.view
+        names = [column[0] for column in columns if len(column) == 1]
+        if len(names) == len(columns) and all(name in self.keys for name in names):
+            return lambda item: {name: self.keys[name](item) for name in names}
+        return lambda item: with_columns(self.view(item), columns)
+
+
+def json_response(value: Json) -> Response:
+    return Response(encode(value), 200, NOT_CACHED, JSON_TYPE)
+
+
+async def _pieces(in_order: Iterator[T], show: Callable[[T], Json]) -> AsyncIterator[bytes]:
+    opening = b"["
+    while items := [encode(show(item)) for item in islice(in_order, SHOWN_AT_ONCE_MAX)]:
+        yield opening + b",".join(items)
+        opening = b","
+        await asyncio.sleep(0)
+    yield b"]" if opening == b"," else b"[]"
+
+
+def _orders(view: JsonObject, names: tuple[str, ...]) -> Order:
+    return tuple(order_of(dotted_value(view, name)) for name in names)
+
+
+def _requested_page(query: Mapping[str, str]) -> Page | None:
+    number = _whole_number(query.get("page"))
+    size = _whole_number(query.get("page_size"))
+    if number is None:
+        return None
+    if number <= 0 or (size is not None and not 0 < size <= PAGE_SIZE_MAX):
+        shown = "undefined" if size is None else size
+        raise Refusal(
+            400,
+            "invalid_pagination_parameters",
+            f"Invalid pagination parameters: page number {number}, page size {shown}",
+        )
+    name = query.get("name", "")
+    if len(name) > FILTER_CHARS_MAX:
+        raise bad_request("Pagination parameters are invalid")
+    return Page(number, size or PAGE_SIZE_DEFAULT, name, query.get("use_regex") == "true")
+
+
+def _whole_number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise bad_request("Pagination parameters are invalid") from None
+
+
+def _name_filter(page: Page) -> Callable[[str], bool]:
+    if not page.use_regex:
+        wanted = page.name.lower()
+        return lambda name: wanted in name.lower()
+    try:
+        pattern = re.compile(page.name, re.IGNORECASE)
+    except (re.error, RecursionError, OverflowError):
+        raise bad_request("Pagination parameters are invalid") from None
+    return lambda name: pattern.search(name) is not None

@@ -1,0 +1,63 @@
+"""A resource: an address, who may use it, and what GET, PUT, POST and DELETE do there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from starlette.responses import Response
+
+from warren.management.call import Call
+from warren.management.caller import Rule
+from warren.management.json import Json
+
+# What it returns is shown as JSON; None says that the work is done, a Response is sent as it is.
+Handler: TypeAlias = Callable[[Call], Awaitable[Json | Response | None]]
+
+
+def _always(_call: Call) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """`path` begins behind /api; `{name}` takes one part of it, decoded, to `call.parts`.
+
+    `exists` is asked before anything else: without it GET and DELETE answer 404, and PUT says 201
+    where it says 204 otherwise.
+    """
+
+    path: str
+    rule: Rule
+    exists: Callable[[Call], bool] = _always
+    get: Handler | None = None
+    put: Handler | None = None
+    post: Handler | None = None
+    delete: Handler | None = None
+
+    def handler(self, method: str) -> Handler | None:
+        return self._handlers().get(method)
+
+    @property
+    def allowed_methods(self) -> list[str]:
+        return [*(name for name, handler in self._handlers().items() if handler), "OPTIONS"]
+
+    def _handlers(self) -> dict[str, Handler | None]:
+        return {
+            "HEAD": self.get,
+            "GET": self.get,
+            "PUT": self.put,
+            "POST": self.post,
+            "DELETE": self.delete,
+        }
+
+
+PARAMETER: Final = "{}"
+
+
+def path_pattern(path: str) -> tuple[list[str], list[str]]:
+    """The parts of a path with PARAMETER where any text may stand, and the names of these."""
+    parts = path.strip("/").split("/")
+    names = [part[1:-1] for part in parts if part.startswith("{")]
+    return [PARAMETER if part.startswith("{") else part for part in parts], names

@@ -1,0 +1,1 @@
+"""How things look as JSON: functions from living objects to dictionaries."""
