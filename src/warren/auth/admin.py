@@ -20,6 +20,7 @@ from warren.auth.access import AccessControl
 from warren.auth.codec import (
     UnreadableAccessRecord,
     decode_user,
+    decode_vhost,
     encode_limits,
     encode_permission,
     encode_topic_permission,
@@ -79,11 +80,13 @@ class AdminError(Exception):
 class NoSuchUser(AdminError):
     def __init__(self, name: str) -> None:
         super().__init__(f'User "{name}" does not exist')
+        self.name = name
 
 
 class NoSuchVhost(AdminError):
     def __init__(self, name: str) -> None:
         super().__init__(f"Virtual host '{name}' does not exist")
+        self.name = name
 
 
 class UserExists(AdminError):
@@ -124,7 +127,7 @@ class AccessAdmin:
     # Users.
 
     async def add_user(self, name: str, password: str, tags: Iterable[str] = ()) -> None:
-        user = User(name, hash_password(password), SHA256, frozenset(tags))
+        user = User(name, hash_password(password), SHA256, tuple(tags))
         put = Put(keys.user_key(name), encode_user(user))
         await self._sweep_user(name)
         if not await self._store.transact([Check(put.key, 0)], [put]):
@@ -152,7 +155,7 @@ class AccessAdmin:
         await self._replace_user(name, lambda user: replace(user, password_hash=""))
 
     async def set_tags(self, name: str, tags: Iterable[str]) -> None:
-        wanted = frozenset(tags)
+        wanted = tuple(tags)
         await self._replace_user(name, lambda user: replace(user, tags=wanted))
 
     async def delete_user(self, name: str) -> None:
@@ -173,9 +176,18 @@ class AccessAdmin:
 
     async def add_vhost(self, name: str, description: str = "", tags: Iterable[str] = ()) -> None:
         """Making one that is there changes nothing, as in RabbitMQ."""
-        put = Put(keys.vhost_key(name), encode_vhost(Vhost(name, description, frozenset(tags))))
+        put = Put(keys.vhost_key(name), encode_vhost(Vhost(name, description, tuple(tags))))
         await self._sweep_vhost(name)
         await self._store.transact([Check(put.key, 0)], [put])
+
+    async def replace_vhost(self, name: str, change: Callable[[Vhost], Vhost]) -> None:
+        """Give the virtual host another description, other tags, or switch its tracing."""
+        for _ in range(ATTEMPTS_MAX):
+            record = await self._require_vhost(name)
+            put = Put(record.key, encode_vhost(change(decode_vhost(record.value))))
+            if await self._store.transact([Check(record.key, record.version)], [put]):
+                return
+        raise _contended(f"vhost {name}")
 
     async def delete_vhost(self, name: str) -> None:
         for _ in range(ATTEMPTS_MAX):
@@ -233,7 +245,7 @@ class AccessAdmin:
         """Once in the life of a store: a guest user that was deleted stays deleted."""
         seeded = Put(keys.seed_key("defaults"), b"{}")
         default = self._defaults
-        user = User(default.user, hash_password(default.password), SHA256, frozenset(default.tags))
+        user = User(default.user, hash_password(default.password), SHA256, default.tags)
         permission = Permission(
             default.user, default.vhost, default.configure, default.write, default.read
         )

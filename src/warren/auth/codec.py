@@ -35,6 +35,8 @@ class _Vhost(_Stored, frozen=True, kw_only=True):
     name: str
     description: str = ""
     tags: list[str] = []
+    default_queue_type: str = ""
+    tracing: bool = False
 
 
 class _Permission(_Stored, frozen=True, kw_only=True):
@@ -82,25 +84,33 @@ def encode_user(user: User) -> bytes:
             name=user.name,
             password_hash=user.password_hash,
             hashing_algorithm=user.hashing_algorithm,
-            tags=sorted(user.tags),
+            tags=list(user.tags),
         )
     )
 
 
 def decode_user(data: bytes) -> User:
     stored = _decode(data, _User)
-    tags = frozenset(stored.tags)
+    tags = tuple(stored.tags)
     return User(stored.name, stored.password_hash, stored.hashing_algorithm, tags)
 
 
 def encode_vhost(vhost: Vhost) -> bytes:
-    tags = sorted(vhost.tags)
-    return _encode(_Vhost(name=vhost.name, description=vhost.description, tags=tags))
+    return _encode(
+        _Vhost(
+            name=vhost.name,
+            description=vhost.description,
+            tags=list(vhost.tags),
+            default_queue_type=vhost.default_queue_type,
+            tracing=vhost.tracing,
+        )
+    )
 
 
 def decode_vhost(data: bytes) -> Vhost:
     stored = _decode(data, _Vhost)
-    return Vhost(stored.name, stored.description, frozenset(stored.tags))
+    tags = tuple(stored.tags)
+    return Vhost(stored.name, stored.description, tags, stored.default_queue_type, stored.tracing)
 
 
 def encode_permission(permission: Permission) -> bytes:

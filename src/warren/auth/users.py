@@ -29,7 +29,7 @@ class User:
     name: str
     password_hash: str = field(default="", repr=False)
     hashing_algorithm: str = SHA256
-    tags: frozenset[str] = frozenset()
+    tags: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=lambda: NO_LIMITS, hash=False)
 
     @property
@@ -39,9 +39,13 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Vhost:
+    """`default_queue_type` is kept for export; "" says that there is none."""
+
     name: str
     description: str = ""
-    tags: frozenset[str] = frozenset()
+    tags: tuple[str, ...] = ()
+    default_queue_type: str = ""
+    tracing: bool = False
 
 
 def effective_limit(limits: Mapping[str, int], name: str) -> int | None:

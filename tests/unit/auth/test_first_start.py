@@ -71,7 +71,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     user = again.authenticate("u", b"p", peer_is_loopback=False)
     assert user.tags == {"monitoring"}
     assert user.limits == {"max-channels": 7}
-    assert Vhost("v", "for tests", frozenset({"blue"})) in again.directory.vhosts()
+    assert Vhost("v", "for tests", ("blue",)) in again.directory.vhosts()
     assert again.vhost_queues_max("v") == 9
     assert Permission("u", "v", "a", "b", "c") in again.directory.permissions()
     assert again.directory.topic_permissions() == [TopicPermission("u", "v", "x", "a", "b")]

@@ -6,12 +6,15 @@ from typing import Final
 
 from starlette.responses import Response
 
+from warren.auth.admin import NoSuchVhost
 from warren.auth.users import Vhost
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG
+from warren.management.errors import bad_request, no_such_object
 from warren.management.json import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
+from warren.management.vhost_changes import put_vhost
 from warren.management.views.vhosts import show_vhost
 
 
@@ -24,7 +27,7 @@ async def _list(call: Call) -> Response:
     seen = [vhost for vhost in vhosts if call.caller.sees_vhost(vhost.name)]
     return await Listing(
         seen,
-        lambda vhost: show_vhost(vhost, call.node.config.name),
+        lambda vhost: show_vhost(vhost, call.node),
         {"name": lambda vhost: vhost.name},
         default_sort=("name",),
     ).respond(call)
@@ -32,23 +35,27 @@ async def _list(call: Call) -> Response:
 
 async def _show(call: Call) -> JsonObject:
     name = call.parts["vhost"]
-    vhost = call.broker.access.directory.vhost(name) or Vhost(name)
-    return show_vhost(vhost, call.node.config.name)
+    return show_vhost(call.broker.access.directory.vhost(name) or Vhost(name), call.node)
 
 
 async def _put(call: Call) -> None:
-    body = await call.body()
-    body.boolean("tracing", default=False)
-    tags = body.get("tags", "")
-    names = tags.split(",") if isinstance(tags, str) else [str(tag) for tag in tags]
-    description = body.text("description", "")
-    await call.broker.admin.add_vhost(
-        call.parts["vhost"], description, [name.strip() for name in names if name.strip()]
-    )
+    await put_vhost(call.broker, call.parts["vhost"], await call.body(), call.user.name)
 
 
 async def _delete(call: Call) -> None:
-    await call.broker.admin.delete_vhost(call.parts["vhost"])
+    try:
+        await call.broker.admin.delete_vhost(call.parts["vhost"])
+    except NoSuchVhost:
+        raise no_such_object() from None
+
+
+async def _start(call: Call) -> None:
+    """Virtual hosts of this broker always run: there is nothing to start."""
+    name, node = call.parts["vhost"], call.parts["node"]
+    if node != call.node.config.name:
+        raise bad_request(f"Request to node {node} failed with nodedown")
+    if name not in call.broker.vhosts:
+        raise bad_request(f'Request to node {node} failed with {{no_such_vhost,<<"{name}">>}}')
 
 
 RESOURCES: Final = (
@@ -61,4 +68,5 @@ RESOURCES: Final = (
         put=_put,
         delete=_delete,
     ),
+    Resource(path="/vhosts/{vhost}/start/{node}", rule=ADMINISTRATORS, post=_start),
 )

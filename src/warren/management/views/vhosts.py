@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from warren.auth.users import Vhost
 from warren.management.json import JsonObject
 
+if TYPE_CHECKING:
+    from warren.server.node import Node
 
-def show_vhost(vhost: Vhost, node_name: str) -> JsonObject:
-    tags = sorted(vhost.tags)
+
+def show_vhost(vhost: Vhost, node: Node) -> JsonObject:
+    tags = list(vhost.tags)
+    metadata: JsonObject = {"description": vhost.description, "tags": tags}
+    if vhost.default_queue_type:
+        metadata["default_queue_type"] = vhost.default_queue_type
     return {
-        "cluster_state": {node_name: "running"},
-        "default_queue_type": "undefined",
+        "cluster_state": {node.config.name: "running"},
+        "default_queue_type": vhost.default_queue_type or "undefined",
         "description": vhost.description,
-        "metadata": {"description": vhost.description, "tags": tags},
+        "metadata": metadata,
         "name": vhost.name,
         "tags": tags,
-        "tracing": False,
+        "tracing": vhost.tracing,
     }
