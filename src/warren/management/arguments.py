@@ -49,7 +49,10 @@ def _shown(field: Field) -> Json:
         return table_to_json(value)
     if field.kind == "D":
         assert isinstance(value, tuple), "a decimal is a pair"
-        return float(f"{value[0]}.{value[1]}")
+        scale, number = value
+        assert isinstance(scale, int), "places behind the point"
+        assert isinstance(number, int), "all the digits"
+        return number / 10**scale
     if isinstance(value, tuple):
         return [_shown(item) for item in value if isinstance(item, Field)]
     return value
