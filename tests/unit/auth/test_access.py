@@ -29,7 +29,7 @@ async def test_the_default_user_logs_in_from_here_only(
 ) -> None:
     user = access.authenticate("guest", b"guest", peer_is_loopback=True)
     assert user.name == "guest"
-    assert user.tags == {"administrator"}
+    assert user.tags == ("administrator",)
     with pytest.raises(LoginRefused, match=r"^user 'guest' can only connect via localhost$"):
         access.authenticate("guest", b"guest", peer_is_loopback=False)
 

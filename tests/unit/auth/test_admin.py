@@ -65,7 +65,7 @@ async def test_a_new_password_replaces_the_old_one(
 ) -> None:
     await admin.add_user("u", "old", ["management"])
     await admin.set_password("u", "new")
-    assert access.authenticate("u", b"new", peer_is_loopback=True).tags == {"management"}
+    assert access.authenticate("u", b"new", peer_is_loopback=True).tags == ("management",)
     with pytest.raises(LoginRefused):
         access.authenticate("u", b"old", peer_is_loopback=True)
     await admin.clear_password("u")
@@ -89,7 +89,7 @@ async def test_changes_to_one_user_at_once_are_all_made(
         admin.set_permissions(Permission("u", VHOST, "a", "b", "c")),
     )
     user = access.authenticate("u", b"new", peer_is_loopback=True)
-    assert user.tags == {"monitoring"}
+    assert user.tags == ("monitoring",)
     assert user.limits == {"max-channels": 1}
     assert access.directory.permission("u", VHOST) is not None
 

@@ -30,7 +30,7 @@ async def test_what_the_first_start_makes_can_be_chosen(store: SqliteStore) -> N
     access = AccessControl()
     chosen = Defaults("root", "secret", ("monitoring",), "main", "c", "w", "r")
     await AccessAdmin(store, access, chosen).open()
-    assert access.authenticate("root", b"secret", peer_is_loopback=False).tags == {"monitoring"}
+    assert access.authenticate("root", b"secret", peer_is_loopback=False).tags == ("monitoring",)
     assert [vhost.name for vhost in access.directory.vhosts()] == ["main"]
     assert access.directory.permissions() == [Permission("root", "main", "c", "w", "r")]
 
@@ -69,7 +69,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     await store.open()
     await AccessAdmin(store, again).open()
     user = again.authenticate("u", b"p", peer_is_loopback=False)
-    assert user.tags == {"monitoring"}
+    assert user.tags == ("monitoring",)
     assert user.limits == {"max-channels": 7}
     assert Vhost("v", "for tests", ("blue",)) in again.directory.vhosts()
     assert again.vhost_queues_max("v") == 9
