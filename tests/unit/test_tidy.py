@@ -51,12 +51,14 @@ WORLDLY_PLACES: Final = (
     "perf/",
     "testing/",
     "metadata/sqlite.py",
+    "metadata/etcd",
+    "metadata/turns.py",
     "storage/disk.py",
     "storage/committer.py",
 )
 
 # Started by a person, a packaging entry point or a test, so imported by nobody.
-ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl.py", "testing/")
+ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl.py", "testing/", "metadata/etcd.py")
 
 # The literals are split so that this file does not find itself.
 MACHINE_PATH: Final = re.compile(r"/(?:home|Users)/[a-z]\w*|/ro" + r"ot/")

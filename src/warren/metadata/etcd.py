@@ -1,0 +1,275 @@
+"""The metadata engine of a cluster: a copy in memory of what is in etcd.
+
+**What it gives.** The contract of `store.MetadataStore` for nodes that share one etcd: reads never
+wait, every change is a compare-and-set transaction decided by etcd's majority, and all nodes are
+told of all changes in the same order.
+
+**Own changes.** A transaction returns when the node's own copy has it, through the same feed as
+everybody else's changes (`etcd_copy`). So what a caller reads next includes what it wrote, and no
+watcher ever sees two orders.
+
+**No answer.** A member may die between taking a transaction and answering it. Then it is not known
+whether it happened. To report failure would be easy and useless: every rolling restart of etcd
+would be an error at some client. Sending it again blindly would be wrong: its own first success
+would fail its checks. So a *mark* is written, which orders everything before it: when the copy has
+seen the mark, it has seen the transaction, or that never was before the mark and can be sent
+again. If the lost one is done even later, its checks fail, or it does once more what it did.
+
+**Order.** `turns` keeps calls that share a key in the order they were made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import grpc
+from aetcd import rpc
+
+from warren.metadata.etcd_address import EtcdAddress
+from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
+from warren.metadata.etcd_copy import EtcdCopy, Expectation
+from warren.metadata.etcd_feed import DATA, RETRY_S, EtcdFeed
+from warren.metadata.etcd_requests import has_changed, transaction_request, versions_found
+from warren.metadata.store import (
+    CancelWatch,
+    Check,
+    Lease,
+    LeaseLost,
+    MetadataUnavailable,
+    MetadataUnusable,
+    Operation,
+    Record,
+    WatchCallback,
+)
+from warren.metadata.turns import Turns
+from warren.metadata.view import Transaction
+
+FORMAT: Final = b"warren 1"
+# Callers beyond this many wait until one before them is answered.
+IN_FLIGHT_MAX: Final = 256
+# How long a change is tried: longer than etcd needs to choose another leader.
+PATIENCE_S: Final = 10.0
+OPERATIONS_ADVICE: Final = "start etcd with --max-txn-ops=65536 --max-request-bytes=33554432"
+
+# In `turns` everything reads this, and the end of a lease, which touches nobody knows what, writes
+# it. No key is empty.
+_EVERYTHING: Final = ""
+
+
+class EtcdStore:
+    """Implements `store.MetadataStore`; `namespace` parts clusters that share one etcd."""
+
+    def __init__(self, address: EtcdAddress, namespace: str = "default") -> None:
+        self.address = address
+        self._prefix = f"/warren/{namespace}/"
+        self._copy = EtcdCopy()
+        self._client = EtcdClient(address)
+        self._feed = EtcdFeed(self._client, self._prefix, self._copy.apply, self._copy.replace)
+        self._turns = Turns()
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._work: set[asyncio.Task[Any]] = set()
+        self._following: asyncio.Task[None] | None = None
+
+    # Life.
+
+    async def open(self) -> None:
+        try:
+            await self._patiently(self._require_own_key_space)
+            await self._patiently(self._feed.start)
+        except EtcdError as error:
+            await self._client.close()
+            raise MetadataUnusable(f"{self.address}: {error}") from None
+        except MetadataUnavailable as error:
+            await self._client.close()
+            raise MetadataUnusable(
+                f"{error}; is etcd running at {self.address}, and does it have a majority?"
+            ) from None
+        self._following = asyncio.get_running_loop().create_task(self._feed.run())
+
+    async def close(self) -> None:
+        if self._following is None:
+            return
+        following, self._following = self._following, None
+        if self._work:
+            await asyncio.wait(self._work)
+        following.cancel()
+        await asyncio.wait([following])
+        await self._client.close()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether etcd's majority is being heard, as far as is known."""
+        return self._feed.is_live
+
+    # Reads.
+
+    async def get(self, key: str) -> Record | None:
+        return self._copy.view.get(key)
+
+    async def range(self, prefix: str) -> list[Record]:
+        return self._copy.view.range(prefix)
+
+    def watch(self, callback: WatchCallback) -> CancelWatch:
+        return self._copy.watch(callback)
+
+    # Transactions.
+
+    async def transact(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
+        transaction = Transaction.of(checks, changes)
+        self._require_open()
+        reads = [_EVERYTHING, *(check.key for check in checks)]
+        writes = [change.key for change in changes]
+        return await self._in_turn(reads, writes, self._commit(transaction))
+
+    async def _commit(self, transaction: Transaction) -> bool:
+        expectation = self._copy.expect(transaction)
+        try:
+            async with self._in_flight:
+                return bool(await self._patiently(lambda: self._attempt(transaction, expectation)))
+        finally:
+            self._copy.expect_no_more(expectation)
+
+    async def _attempt(self, transaction: Transaction, expectation: Expectation) -> bool:
+        request = transaction_request(self._data_prefix, transaction)
+        try:
+            answer = await self._client.call(rpc.KVStub, "Txn", request)
+        except NoAnswer:
+            await self._patiently(self._write_mark)
+            if expectation.is_fulfilled:
+                return True
+            raise
+        except EtcdError as error:
+            raise _explained(error) from None
+        revision = answer.header.revision
+        if answer.succeeded:
+            if has_changed(answer):
+                await self._copy.reached(revision)
+            return True
+        await self._copy.agrees(versions_found(transaction.checks, answer), revision)
+        return expectation.is_fulfilled
+
+    async def _write_mark(self) -> None:
+        key = (self._prefix + "mark").encode()
+        try:
+            answer = await self._client.call(rpc.KVStub, "Put", rpc.PutRequest(key=key))
+        except EtcdError as error:
+            raise _explained(error) from None
+        await self._copy.reached(answer.header.revision)
+
+    # Leases.
+
+    async def grant_lease(self, ttl_s: float) -> Lease:
+        """etcd counts whole seconds and has a least of its own, so it may be longer."""
+        if ttl_s <= 0:
+            raise ValueError("a lease lives for some time")
+        self._require_open()
+        request = rpc.LeaseGrantRequest(TTL=math.ceil(ttl_s))
+        answer = await self._patiently(
+            lambda: self._client.call(rpc.LeaseStub, "LeaseGrant", request)
+        )
+        return Lease(answer.ID, ttl_s)
+
+    async def keep_alive(self, lease: Lease) -> None:
+        self._require_open()
+
+        async def once() -> int:
+            requests = [rpc.LeaseKeepAliveRequest(ID=lease.id)]
+            async for answer in self._client.stream(rpc.LeaseStub, "LeaseKeepAlive", requests):
+                return int(answer.TTL)
+            raise AssertionError("a stream that ends raises")
+
+        if await self._patiently(once, max(lease.ttl_s, 1.0)) <= 0:
+            raise LeaseLost(f"lease {lease.id:x} expired or was revoked")
+
+    async def revoke(self, lease: Lease) -> None:
+        self._require_open()
+        await self._in_turn([], [_EVERYTHING], self._revoke(lease))
+
+    async def _revoke(self, lease: Lease) -> bool:
+        request = rpc.LeaseRevokeRequest(ID=lease.id)
+        try:
+            await self._patiently(lambda: self._client.call(rpc.LeaseStub, "LeaseRevoke", request))
+        except EtcdError as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND:
+                raise _explained(error) from None
+        await self._copy.until(lambda: not self._copy.view.keys_of_lease(lease.id))
+        return True
+
+    # How work is done.
+
+    @property
+    def _data_prefix(self) -> str:
+        return self._prefix + DATA
+
+    def _require_open(self) -> None:
+        if self._following is None:
+            raise MetadataUnavailable(f"{self.address} is not open")
+
+    async def _in_turn(
+        self, reads: Sequence[str], writes: Sequence[str], work: Coroutine[Any, Any, bool]
+    ) -> bool:
+        """A task of its own: cancelling the caller must not leave half a promise."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        before = self._turns.take(done, reads, writes)
+        task = loop.create_task(self._after(before, done, work))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return await asyncio.shield(task)
+
+    async def _after(
+        self,
+        before: set[asyncio.Future[None]],
+        done: asyncio.Future[None],
+        work: Coroutine[Any, Any, bool],
+    ) -> bool:
+        try:
+            if before:
+                await asyncio.wait(before)
+            return await work
+        finally:
+            work.close()
+            done.set_result(None)
+
+    async def _patiently(
+        self, attempt: Callable[[], Awaitable[Any]], patience_s: float | None = None
+    ) -> Any:
+        """Again on the next member while nobody answers; the last failure when time is up."""
+        deadline = asyncio.get_running_loop().time() + (patience_s or PATIENCE_S)
+        while True:
+            try:
+                return await attempt()
+            except NoAnswer:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(RETRY_S)
+
+    async def _require_own_key_space(self) -> None:
+        """The first node of a cluster leaves a sign; what bears another's is left alone."""
+        key = (self._prefix + "format").encode()
+        absent = rpc.Compare(
+            key=key, result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, create_revision=0
+        )
+        put = rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=FORMAT))
+        look = rpc.RequestOp(request_range=rpc.RangeRequest(key=key))
+        request = rpc.TxnRequest(compare=[absent], success=[put], failure=[look])
+        answer = await self._client.call(rpc.KVStub, "Txn", request)
+        if answer.succeeded:
+            return
+        found = answer.responses[0].response_range.kvs[0].value
+        if found != FORMAT:
+            raise MetadataUnusable(
+                f"{self.address} holds '{key.decode()}' = {found[:40]!r}, which this version did "
+                f"not write ({FORMAT!r}): use another cluster name, or the version that wrote it"
+            )
+
+
+def _explained(error: EtcdError) -> Exception:
+    if "lease not found" in error.text:
+        return LeaseLost("a lease that a change was tied to expired or was revoked")
+    if error.code is grpc.StatusCode.INVALID_ARGUMENT:
+        return MetadataUnavailable(f"{error}; {OPERATIONS_ADVICE}")
+    return MetadataUnavailable(str(error))

@@ -1,0 +1,130 @@
+"""What etcd tells of a key space, as transactions in commit order, through every reconnection.
+
+The feed is a listing at a revision and a watch from the one after it. A watch that breaks goes on
+from the last revision told. If etcd has compacted that away, everything is listed again and the
+difference is told as one transaction: nobody sees a key go back, only several steps as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import groupby
+from typing import Any, Final, TypeAlias
+
+from aetcd import rpc
+
+from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
+from warren.metadata.store import MetadataUnavailable, Record
+from warren.metadata.view import Effects, Entry
+
+LIST_PAGE_KEYS: Final = 5_000
+RETRY_S: Final = 0.2
+# Of a name space only this is told; what is beside it counts for the order alone.
+DATA: Final = "data/"
+
+Listing: TypeAlias = "dict[str, Entry]"
+OnTransaction: TypeAlias = Callable[[int, Effects], None]
+OnListing: TypeAlias = Callable[[int, Listing], None]
+
+
+class Compacted(Exception):
+    """The history from here on is gone: read everything again."""
+
+
+class EtcdFeed:
+    """`run` until cancelled; keys of the data are told, without the prefix."""
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        prefix: str,
+        on_transaction: OnTransaction,
+        on_listing: OnListing,
+    ) -> None:
+        self._client = client
+        self._prefix = prefix.encode()
+        self._data = self._prefix + DATA.encode()
+        self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
+        self._on_transaction = on_transaction
+        self._on_listing = on_listing
+        self.revision = 0
+        self.is_live = False
+        """Whether a watch is open, as far as is known."""
+
+    async def start(self) -> None:
+        """Read everything; raises MetadataUnavailable when no member answers."""
+        self.revision, listing = await self._list()
+        self._on_listing(self.revision, listing)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._watch()
+            except Compacted:
+                await self._list_again()
+            except (MetadataUnavailable, EtcdError):
+                self.is_live = False
+                await asyncio.sleep(RETRY_S)
+
+    async def _list_again(self) -> None:
+        try:
+            await self.start()
+        except (MetadataUnavailable, EtcdError):
+            await asyncio.sleep(RETRY_S)
+
+    async def _list(self) -> tuple[int, Listing]:
+        listing: Listing = {}
+        start, revision = self._prefix, 0
+        while True:
+            request = rpc.RangeRequest(
+                key=start, range_end=self._end, limit=LIST_PAGE_KEYS, revision=revision
+            )
+            answer = await self._client.call(rpc.KVStub, "Range", request)
+            revision = revision or answer.header.revision
+            listing.update(map(self._listed, filter(self._is_data, answer.kvs)))
+            if not answer.more:
+                return revision, listing
+            start = answer.kvs[-1].key + b"\0"
+
+    async def _watch(self) -> None:
+        create = rpc.WatchCreateRequest(
+            key=self._prefix, range_end=self._end, start_revision=self.revision + 1
+        )
+        async for answer in self._answers(rpc.WatchRequest(create_request=create)):
+            self.is_live = True
+            for revision, effects in self._transactions(answer):
+                self.revision = revision
+                self._on_transaction(revision, effects)
+
+    async def _answers(self, request: Any) -> AsyncIterator[Any]:
+        async for answer in self._client.stream(rpc.WatchStub, "Watch", [request]):
+            if answer.compact_revision:
+                raise Compacted
+            if answer.canceled:
+                raise NoAnswer(f"etcd ended a watch: {answer.cancel_reason}")
+            yield answer
+
+    def _transactions(self, answer: Any) -> Iterator[tuple[int, Effects]]:
+        """What shares a revision was one transaction, and comes in the order it was given."""
+        for revision, events in groupby(answer.events, lambda event: event.kv.mod_revision):
+            if revision > self.revision:
+                yield revision, [self._effect(e) for e in events if self._is_data(e.kv)]
+
+    def _effect(self, event: Any) -> tuple[str, Entry | None]:
+        key = self._key(event.kv)
+        return key, _entry(key, event.kv) if event.type == rpc.Event.PUT else None
+
+    def _listed(self, pair: Any) -> tuple[str, Entry]:
+        key = self._key(pair)
+        return key, _entry(key, pair)
+
+    def _is_data(self, pair: Any) -> bool:
+        return bool(pair.key.startswith(self._data))
+
+    def _key(self, pair: Any) -> str:
+        return str(pair.key[len(self._data) :], "ascii", "replace")
+
+
+def _entry(key: str, pair: Any) -> Entry:
+    return Entry(Record(key, pair.value, pair.mod_revision), pair.lease)

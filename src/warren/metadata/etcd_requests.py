@@ -1,0 +1,63 @@
+"""Transactions and leases in etcd's words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aetcd import rpc
+
+from warren.metadata.store import Check, Lease, Operation, Put
+from warren.metadata.view import Transaction
+
+
+def transaction_request(prefix: str, transaction: Transaction) -> Any:
+    """On failure it reads what was checked, so that the caller can wait for its copy to agree."""
+    return rpc.TxnRequest(
+        compare=[_compare(prefix, check) for check in transaction.checks],
+        success=[_operation(prefix, change) for change in transaction.changes],
+        failure=[_look(prefix, check) for check in transaction.checks],
+    )
+
+
+def has_changed(answer: Any) -> bool:
+    """Whether a transaction that succeeded has left a trace: deleting nothing leaves none."""
+    return any(
+        part.WhichOneof("response") == "response_put" or part.response_delete_range.deleted
+        for part in answer.responses
+    )
+
+
+def versions_found(checks: Sequence[Check], answer: Any) -> dict[str, int]:
+    """What a refused transaction saw: the version of each key it checked, 0 if absent."""
+    found = {}
+    for check, part in zip(checks, answer.responses, strict=True):
+        pairs = part.response_range.kvs
+        found[check.key] = pairs[0].mod_revision if pairs else 0
+    return found
+
+
+def lease_id(lease: Lease | None) -> int:
+    return 0 if lease is None else lease.id
+
+
+def _compare(prefix: str, check: Check) -> Any:
+    return rpc.Compare(
+        key=(prefix + check.key).encode(),
+        result=rpc.Compare.EQUAL,
+        target=rpc.Compare.MOD,
+        mod_revision=check.version,
+    )
+
+
+def _operation(prefix: str, change: Operation) -> Any:
+    key = (prefix + change.key).encode()
+    if isinstance(change, Put):
+        put = rpc.PutRequest(key=key, value=change.value, lease=lease_id(change.lease))
+        return rpc.RequestOp(request_put=put)
+    return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
+
+
+def _look(prefix: str, check: Check) -> Any:
+    look = rpc.RangeRequest(key=(prefix + check.key).encode(), keys_only=True)
+    return rpc.RequestOp(request_range=look)
