@@ -12,7 +12,7 @@ from starlette.routing import Mount
 from warren.management.dispatch import Dispatch
 from warren.management.errors import Refusal, no_such_object
 from warren.management.resource import Resource
-from warren.management.routes import exchanges, limits, permissions, users, vhosts
+from warren.management.routes import bindings, exchanges, limits, permissions, queues, users, vhosts
 from warren.metadata.store import MetadataUnavailable
 from warren.server.http import ready_route
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 _FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
+    bindings.RESOURCES,
     exchanges.RESOURCES,
     limits.RESOURCES,
     permissions.RESOURCES,
+    queues.RESOURCES,
     users.RESOURCES,
     vhosts.RESOURCES,
 )

@@ -1,0 +1,121 @@
+"""/api/queues: queues, and what is in them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.management.arguments import table_from_json
+from warren.management.call import Call
+from warren.management.caller import VHOST_USERS, visible_vhosts
+from warren.management.declaring import declare_queue, delete_queue, readable_queue
+from warren.management.errors import bad_request, no_such_object
+from warren.management.json import JsonObject
+from warren.management.listing import Listing
+from warren.management.resource import Resource
+from warren.management.views.queues import show_queue
+from warren.model.records import QueueRecord
+from warren.queues.queue import Queue
+
+NAME_BYTES_MAX: Final = 255
+
+
+def find_queue(call: Call) -> Queue | None:
+    vhost = call.find_vhost()
+    return None if vhost is None else vhost.queues.get(call.parts["queue"])
+
+
+async def _list(call: Call) -> Response:
+    queues = [queue for vhost in visible_vhosts(call) for queue in vhost.queues.values()]
+    return await Listing(
+        queues,
+        lambda queue: show_queue(queue, call.node),
+        {
+            "auto_delete": lambda queue: queue.record.auto_delete,
+            "consumers": lambda queue: queue.consumer_count,
+            "durable": lambda queue: queue.record.durable,
+            "exclusive": lambda queue: queue.record.exclusive,
+            "messages": lambda queue: queue.backing.length + queue.backing.unacked_count,
+            "messages_ready": lambda queue: queue.backing.length,
+            "messages_unacknowledged": lambda queue: queue.backing.unacked_count,
+            "message_bytes": lambda queue: queue.backing.ready_bytes,
+            "name": lambda queue: queue.record.name,
+            "node": lambda queue: call.node.config.name,
+            "state": lambda queue: "running",
+            "type": lambda queue: queue.settings.queue_type.value,
+            "vhost": lambda queue: queue.record.vhost,
+        },
+    ).respond(call)
+
+
+async def _show(call: Call) -> JsonObject:
+    queue = find_queue(call)
+    if queue is None:
+        raise no_such_object()
+    # Who publishes into it and who gets from it, by channel, is what RabbitMQ's detailed rates are.
+    return {
+        **show_queue(queue, call.node),
+        "consumer_details": [],
+        "deliveries": [],
+        "incoming": [],
+    }
+
+
+async def _put(call: Call) -> None:
+    name = call.parts["queue"]
+    if len(name.encode()) > NAME_BYTES_MAX:
+        raise bad_request(
+            f"queue should be less than {NAME_BYTES_MAX} bytes, actually was {len(name.encode())}\n"
+        )
+    vhost, body = call.vhost, await call.body()
+    node = body.text("node", call.node.config.name)
+    if node != call.node.config.name:
+        raise bad_request(f"Node {node} could not be contacted")
+    record = QueueRecord(
+        vhost.name,
+        name,
+        durable=body.boolean("durable", default=False),
+        auto_delete=body.boolean("auto_delete", default=False),
+        arguments=table_from_json(body.object("arguments")),
+        created_by=call.user.name,
+    )
+    await declare_queue(call, record)
+
+
+async def _delete(call: Call) -> None:
+    name = call.parts["queue"]
+    await delete_queue(call, name, call.flag("if-unused"), call.flag("if-empty"))
+
+
+async def _purge(call: Call) -> None:
+    readable_queue(call, call.parts["queue"]).purge()
+
+
+def queue_exists(call: Call) -> bool:
+    return find_queue(call) is not None
+
+
+RESOURCES: Final = (
+    Resource(path="/queues", rule=VHOST_USERS, get=_list),
+    Resource(
+        path="/queues/{vhost}",
+        rule=VHOST_USERS,
+        exists=lambda call: call.find_vhost() is not None,
+        get=_list,
+    ),
+    Resource(
+        path="/queues/{vhost}/{queue}",
+        rule=VHOST_USERS,
+        exists=queue_exists,
+        get=_show,
+        put=_put,
+        delete=_delete,
+    ),
+    Resource(
+        path="/queues/{vhost}/{queue}/contents",
+        rule=VHOST_USERS,
+        exists=queue_exists,
+        delete=_purge,
+    ),
+)

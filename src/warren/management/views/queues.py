@@ -1,0 +1,118 @@
+"""Queues as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.management.arguments import table_to_json
+from warren.management.json import JsonObject
+from warren.model.records import QueueRecord
+from warren.queues.backing import BackingQueue
+from warren.queues.queue import Queue
+from warren.queues.settings import QueueType, queue_type_of
+from warren.storage.variable_queue import VariableQueue
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+# What a queue and one of its messages take, bodies aside, as measured.
+QUEUE_BYTES: Final = 3_000
+MESSAGE_BYTES: Final = 200
+
+# Erlang's garbage collector has no counterpart; tools expect the object to be there.
+_GARBAGE_COLLECTION: Final = {
+    "fullsweep_after": -1,
+    "max_heap_size": -1,
+    "min_bin_vheap_size": -1,
+    "min_heap_size": -1,
+    "minor_gcs": -1,
+}
+
+
+def describe_queue(record: QueueRecord) -> JsonObject:
+    """What it was declared with."""
+    return {
+        "arguments": table_to_json(record.arguments),
+        "auto_delete": record.auto_delete,
+        "durable": record.durable,
+        "exclusive": record.exclusive,
+        "name": record.name,
+        "type": queue_type_of(record.arguments).value,
+        "vhost": record.vhost,
+    }
+
+
+def show_queue(queue: Queue, node: Node) -> JsonObject:
+    shown = describe_queue(queue.record)
+    shown.update(_counts(queue.backing))
+    shown.update(_policies(queue, node))
+    shown.update(_consumers(queue))
+    shown.update(
+        backing_queue_status=_backing_queue_status(queue),
+        garbage_collection=_GARBAGE_COLLECTION,
+        head_message_timestamp=None,
+        memory=QUEUE_BYTES + shown["messages_ram"] * MESSAGE_BYTES + shown["message_bytes_ram"],
+        node=node.config.name,
+        recoverable_slaves=None,
+        reductions=0,
+        reductions_details={"rate": 0.0},
+        state="running",
+    )
+    if queue.settings.queue_type is QueueType.QUORUM:
+        members = [node.config.name]
+        shown.update(leader=node.config.name, members=members, online=members)
+    if figures := node.statistics.of_queue(queue):
+        shown["message_stats"] = figures
+    return shown
+
+
+def _counts(backing: BackingQueue) -> JsonObject:
+    ready, unacked = backing.length, backing.unacked_count
+    paged_out, paged_out_bytes = 0, 0
+    if isinstance(backing, VariableQueue):
+        paged_out, paged_out_bytes = backing.delta_count, backing.delta_bytes
+    at_rest = {"rate": 0.0}
+    return {
+        "message_bytes": backing.ready_bytes,
+        "message_bytes_paged_out": paged_out_bytes,
+        "message_bytes_persistent": 0,
+        "message_bytes_ram": backing.ready_bytes - paged_out_bytes,
+        "message_bytes_ready": backing.ready_bytes,
+        "message_bytes_unacknowledged": 0,
+        "messages": ready + unacked,
+        "messages_details": at_rest,
+        "messages_paged_out": paged_out,
+        "messages_persistent": 0,
+        "messages_ram": ready + unacked - paged_out,
+        "messages_ready": ready,
+        "messages_ready_details": at_rest,
+        "messages_ready_ram": ready - paged_out,
+        "messages_unacknowledged": unacked,
+        "messages_unacknowledged_details": at_rest,
+        "messages_unacknowledged_ram": unacked,
+    }
+
+
+def _policies(queue: Queue, node: Node) -> JsonObject:
+    return {"effective_policy_definition": {}, "operator_policy": None, "policy": None}
+
+
+def _consumers(queue: Queue) -> JsonObject:
+    exclusive, active = queue.exclusive_consumer, queue.active_consumer
+    # Whether they could take a message at this moment, where RabbitMQ averages over time.
+    capacity = 1.0 if queue.rotation.count else 0
+    return {
+        "consumer_capacity": capacity,
+        "consumer_utilisation": capacity,
+        "consumers": queue.consumer_count,
+        "exclusive_consumer_tag": None if exclusive is None else exclusive.tag,
+        "single_active_consumer_tag": None if active is None else active.tag,
+    }
+
+
+def _backing_queue_status(queue: Queue) -> JsonObject:
+    return {
+        "len": queue.backing.length,
+        "mode": "lazy" if queue.settings.lazy else "default",
+        "version": 1,
+    }
