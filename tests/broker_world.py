@@ -16,7 +16,7 @@ from warren.queues.delivery import Deliveries, TurnClock
 from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.queue import Queue
-from warren.queues.settings import settings_of
+from warren.queues.settings import QueueSettings
 from warren.wire.codec import Message, OutputBuffer, PropertyBlock
 
 
@@ -45,7 +45,9 @@ class BrokerWorld:
         self.host = RecordingHost()
         self.store = SqliteStore(directory / "metadata.db")
         self._numbers = itertools.count()
-        self.broker = Broker(self.store, AccessControl(), self._make_queue, self._new_token)
+        self.broker = Broker(
+            self.store, AccessControl(), self._make_queue, self._new_token, self.host.clock
+        )
 
     async def __aenter__(self) -> BrokerWorld:
         await self.store.open()
@@ -60,8 +62,8 @@ class BrokerWorld:
     def vhost(self) -> VirtualHost:
         return self.broker.vhosts["/"]
 
-    def _make_queue(self, record: QueueRecord) -> Queue:
-        return Queue(record, settings_of(record), MemoryBacking(), self.host)
+    def _make_queue(self, record: QueueRecord, settings: QueueSettings) -> Queue:
+        return Queue(record, settings, MemoryBacking(), self.host)
 
     def _new_token(self) -> str:
         return f"{next(self._numbers):022d}"

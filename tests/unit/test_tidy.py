@@ -20,13 +20,23 @@ LINE_CHARS_MAX: Final = 100
 KERNEL_SUFFIXES: Final = ("pyx", "pxi", "pxd", "pyi")
 
 # What each package may import of ours. Nothing here points upwards.
-BELOW_BROKER: Final = {"model", "wire", "routing", "queues", "storage", "metadata", "auth"}
+BELOW_BROKER: Final = {
+    "model",
+    "wire",
+    "routing",
+    "queues",
+    "storage",
+    "metadata",
+    "auth",
+    "policy",
+}
 BELOW_SERVER: Final = BELOW_BROKER | {"protocol", "broker", "channels", "flow", "statistics"}
 ALLOWED: Final = {
     "model": set[str](),
     "wire": {"model"},
     "protocol": {"model", "wire"},
     "flow": {"model"},
+    "policy": {"model"},
     "routing": {"model"},
     "queues": {"model", "wire"},
     "storage": {"model", "wire", "queues", "flow"},

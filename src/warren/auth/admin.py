@@ -55,6 +55,8 @@ _OWNED_BY_VHOST: Final = (
     KeyKind.BINDING,
     KeyKind.QUEUE,
     KeyKind.EXCHANGE,
+    KeyKind.POLICY,
+    KeyKind.OPERATOR_POLICY,
     KeyKind.TOPIC_PERMISSION,
     KeyKind.PERMISSION,
 )

@@ -12,19 +12,31 @@ from typing import Final
 
 from warren.auth.access import AccessControl
 from warren.auth.admin import AccessAdmin
+from warren.broker.parameter_operations import ParameterOperations
+from warren.broker.policy_operations import PolicyOperations
 from warren.broker.services import Services
 from warren.broker.vhost import VirtualHost
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.store import CancelWatch, Change, Lease, LeaseLost, MetadataStore, Record
+from warren.model.clock import Clock
 from warren.model.records import QueueRecord
 from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
 
 # What is not durable lives as long as the node does, and this much longer if it dies silently.
 NODE_LEASE_TTL_S: Final = 30.0
 KEEP_ALIVE_INTERVAL_S: Final = NODE_LEASE_TTL_S / 3
 
 # In this order a thing comes after all that it stands on.
-_LOADED: Final = (KeyKind.VHOST, KeyKind.EXCHANGE, KeyKind.QUEUE, KeyKind.BINDING)
+_LOADED: Final = (
+    KeyKind.GLOBAL_PARAMETER,
+    KeyKind.VHOST,
+    KeyKind.POLICY,
+    KeyKind.OPERATOR_POLICY,
+    KeyKind.EXCHANGE,
+    KeyKind.QUEUE,
+    KeyKind.BINDING,
+)
 
 _ACCESS: Final = frozenset({KeyKind.USER, KeyKind.PERMISSION, KeyKind.TOPIC_PERMISSION})
 
@@ -40,19 +52,22 @@ class Broker:
         self,
         store: MetadataStore,
         access: AccessControl,
-        make_queue: Callable[[QueueRecord], Queue],
+        make_queue: Callable[[QueueRecord, QueueSettings], Queue],
         new_token: Callable[[], str],
+        clock: Clock,
     ) -> None:
         self.store = store
         self.access = access
         self.admin = AccessAdmin(store, access)
         self.vhosts: dict[str, VirtualHost] = {}
+        self.policies = PolicyOperations(store, self.vhosts)
+        self.parameters = ParameterOperations(self)
         self.on_vhost_deleted: list[Callable[[str], None]] = []
         self.on_user_deleted: list[Callable[[str], None]] = []
         self._lease: Lease | None = None
         self._cancel_watch: CancelWatch | None = None
         self._services = Services(
-            store, self._current_lease, make_queue, new_token, access.require_room_for_queue
+            store, self._current_lease, make_queue, new_token, access.require_room_for_queue, clock
         )
 
     # Life.
@@ -65,6 +80,7 @@ class Broker:
         for kind in _LOADED:
             records = await self.store.range(prefix(kind))
             self._on_changes([Change(record.key, record) for record in records])
+        await self.parameters.open(self._services.new_token())
         for vhost in self.vhosts.values():
             await vhost.remove_orphans()
 
@@ -108,6 +124,8 @@ class Broker:
                 self._on_access_change()
             if key.kind is KeyKind.VHOST:
                 self._on_vhost_change(name, change.record)
+            elif key.kind is KeyKind.GLOBAL_PARAMETER:
+                self.parameters.take_in(name, change.record)
             elif key.kind is KeyKind.USER and change.record is None:
                 _tell(self.on_user_deleted, name)
             elif key.kind in _LOADED:

@@ -18,7 +18,7 @@ from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
-from warren.queues.settings import QueueSettings, settings_of
+from warren.queues.settings import QueueSettings
 from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.wire.codec import Message
 
@@ -48,8 +48,7 @@ class QueueFactory:
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
 
-    def make(self, record: QueueRecord) -> Queue:
-        settings = settings_of(record)
+    def make(self, record: QueueRecord, settings: QueueSettings) -> Queue:
         storage = self.storages.get(record.vhost)
         if storage is None:
             return Queue(record, settings, _in_memory(settings), self)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warren.metadata.store import Lease, MetadataStore
+from warren.model.clock import Clock
 from warren.model.records import QueueRecord
 from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +17,9 @@ class Services:
     store: MetadataStore
     # The node's own: what is put with it is gone when the node is.
     lease: Callable[[], Lease]
-    make_queue: Callable[[QueueRecord], Queue]
+    make_queue: Callable[[QueueRecord, QueueSettings], Queue]
     # 22 characters that nobody can guess, for the names of queues.
     new_token: Callable[[], str]
     # Raises if a virtual host (first) that has so many queues (third) may not have another one.
     require_room_for_queue: Callable[[str, str, int], None]
+    clock: Clock

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from warren.broker.predeclared import predeclared_exchanges
+from warren.broker.vhost_policies import VhostPolicies
 from warren.metadata.codec import decode_binding, decode_exchange, decode_queue
 from warren.metadata.keys import KeyKind, binding_key, parse_key
 from warren.metadata.store import Change, Record
@@ -21,7 +22,9 @@ from warren.model.records import (
     ExchangeRecord,
     QueueRecord,
 )
+from warren.policy.matching import TargetKind
 from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
 from warren.routing.bindings import BindingTable
 from warren.routing.exchange import Exchange, make_exchange
 from warren.routing.router import Router
@@ -29,8 +32,11 @@ from warren.routing.topology_version import TopologyVersion
 
 
 class Topology:
-    def __init__(self, vhost: str, make_queue: Callable[[QueueRecord], Queue]) -> None:
+    def __init__(
+        self, vhost: str, make_queue: Callable[[QueueRecord, QueueSettings], Queue]
+    ) -> None:
         self.vhost = vhost
+        self.policies = VhostPolicies()
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         self.bindings = BindingTable()
@@ -88,6 +94,28 @@ class Topology:
     def is_hidden(self, queue: Queue) -> bool:
         return self._hidden.get(queue.record.name) is queue
 
+    def queue_names(self) -> tuple[str, ...]:
+        """Of all queues, hidden ones too."""
+        return (*self.queues, *self._hidden)
+
+    def renew_queue(self, name: str) -> None:
+        """Give the queue, if it is there, what arguments and policies say now."""
+        queue = self.queues.get(name) or self._hidden.get(name)
+        if queue is None:
+            return
+        settings = self.policies.settings_of(queue.record)
+        if settings != queue.settings:
+            queue.apply_settings(settings)
+
+    def renew_exchange(self, name: str) -> None:
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return
+        alternate = self.policies.alternate_of(exchange.record)
+        if alternate != exchange.alternate:
+            exchange.alternate = alternate
+            self.version.bump()
+
     def close(self) -> None:
         """The virtual host is gone, and its queues with it."""
         for queue in (*self.queues.values(), *self._hidden.values()):
@@ -118,7 +146,9 @@ class Topology:
         existing = self.exchanges.get(record.name)
         if existing is not None and existing.record == record:
             return False
+        self.policies.forget(TargetKind.EXCHANGE, record.name)
         exchange = make_exchange(record)
+        exchange.alternate = self.policies.alternate_of(record)
         for binding in self.bindings.of_source(record.name):
             exchange.bind(binding)
         self.exchanges[record.name] = exchange
@@ -130,7 +160,8 @@ class Topology:
             if existing.record == record:
                 return False
             self._remove_queue(record.name)
-        self.queues[record.name] = self._make_queue(record)
+        settings = self.policies.settings_of(record)
+        self.queues[record.name] = self._make_queue(record, settings)
         if record.owner is not None:
             self._exclusive.setdefault(record.owner, set()).add(record.name)
         return True
@@ -166,6 +197,7 @@ class Topology:
     def _remove_exchange(self, name: str) -> bool:
         if self.exchanges.pop(name, None) is None:
             return False
+        self.policies.forget(TargetKind.EXCHANGE, name)
         self._orphan(self.bindings.of_source(name))
         self._orphan(self.bindings.of_destination(Destination(DestinationKind.EXCHANGE, name)))
         return True
@@ -174,6 +206,7 @@ class Topology:
         queue = self.queues.pop(name, None) or self._hidden.pop(name, None)
         if queue is None:
             return False
+        self.policies.forget(TargetKind.QUEUE, name)
         owner = queue.record.owner
         if owner is not None:
             self._exclusive[owner].discard(name)

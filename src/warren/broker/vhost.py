@@ -11,19 +11,25 @@ Permissions are not checked here but by whoever acts for a user.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from warren.broker.binding_operations import BindingOperations
 from warren.broker.exchange_operations import ExchangeOperations
+from warren.broker.policy_walk import PolicyWalk
 from warren.broker.queue_operations import QueueOperations
 from warren.broker.route_cache import RouteCache
 from warren.broker.services import Services
 from warren.broker.topology import Topology
 from warren.broker.writer import TopologyWriter
+from warren.metadata.keys import KeyKind, parse_key
 from warren.metadata.store import Change
 from warren.model.fields import Table
 from warren.model.records import BindingRecord, ExchangeRecord, QueueRecord
+from warren.policy.merging import AppliedPolicy
 from warren.queues.queue import Queue
 from warren.routing.exchange import Exchange
+
+_POLICIES: Final = frozenset({KeyKind.POLICY, KeyKind.OPERATOR_POLICY})
 
 
 class VirtualHost:
@@ -42,6 +48,8 @@ class VirtualHost:
         self.router = self._topology.router
         self.version = self._topology.version
         self.routes = RouteCache(self._topology)
+        self.policies = self._topology.policies
+        self.policy_walk = PolicyWalk(self._topology, services.clock)
 
     @property
     def generation(self) -> int:
@@ -116,10 +124,27 @@ class VirtualHost:
         """The queues that get a message published to the exchange."""
         return self.routes.route(self.lookup_exchange(exchange_name), routing_keys, headers)
 
+    # Policies.
+
+    def policy_of_queue(self, name: str) -> AppliedPolicy:
+        """Raises KeyError."""
+        return self.policies.of_queue(self.queues[name].record)
+
+    def policy_of_exchange(self, name: str) -> AppliedPolicy:
+        """Raises KeyError."""
+        return self.policies.of_exchange(self.exchanges[name].record)
+
     # For the broker.
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Take in what the store tells of this virtual host."""
+        parsed = [(parse_key(change.key), change) for change in changes]
+        about_policies = [
+            (key, change) for key, change in parsed if key is not None and key.kind in _POLICIES
+        ]
+        # First, so that what is declared has its settings from the beginning.
+        if about_policies and self.policies.take_in(about_policies):
+            self.policy_walk.start()
         self._topology.apply(changes)
 
     def record_stored(self, version: int) -> None:

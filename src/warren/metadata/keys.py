@@ -33,6 +33,9 @@ class KeyKind(Enum):
     EXCHANGE = "exchange"  # vhost, exchange
     QUEUE = "queue"  # vhost, queue
     BINDING = "binding"  # vhost, source, destination kind, destination, routing key, arguments
+    POLICY = "policy"  # vhost, policy
+    OPERATOR_POLICY = "operator-policy"  # vhost, policy
+    GLOBAL_PARAMETER = "global-parameter"  # parameter
     SEED = "seed"  # what was seeded
 
 
@@ -46,6 +49,9 @@ _PARTS: Final = {
     KeyKind.EXCHANGE: 2,
     KeyKind.QUEUE: 2,
     KeyKind.BINDING: 6,
+    KeyKind.POLICY: 2,
+    KeyKind.OPERATOR_POLICY: 2,
+    KeyKind.GLOBAL_PARAMETER: 1,
     KeyKind.SEED: 1,
 }
 _KINDS: Final = {kind.value: kind for kind in KeyKind}
@@ -114,6 +120,14 @@ def binding_key(binding: BindingRecord) -> str:
         binding.routing_key,
         _digest(binding.arguments),
     )
+
+
+def policy_key(vhost: str, name: str, operator: bool = False) -> str:
+    return _key(KeyKind.OPERATOR_POLICY if operator else KeyKind.POLICY, vhost, name)
+
+
+def global_parameter_key(name: str) -> str:
+    return _key(KeyKind.GLOBAL_PARAMETER, name)
 
 
 def seed_key(what: str) -> str:

@@ -6,10 +6,12 @@ a `Queue` that holds messages) are built from them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from warren.model.fields import EMPTY_TABLE, Table
+from warren.model.json_terms import JsonValue
 
 
 class DestinationKind(Enum):
@@ -67,6 +69,27 @@ class BindingRecord:
     destination: Destination
     routing_key: str
     arguments: Table = EMPTY_TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Settings for all queues or exchanges whose name has the pattern in it."""
+
+    vhost: str
+    name: str
+    pattern: str
+    definition: Mapping[str, JsonValue]
+    priority: int | float = 0
+    apply_to: str = "all"
+
+    def terms(self) -> dict[str, JsonValue]:
+        """All but where it belongs and its name, as RabbitMQ keeps a policy."""
+        return {
+            "pattern": self.pattern,
+            "definition": self.definition,
+            "priority": self.priority,
+            "apply-to": self.apply_to,
+        }
 
 
 def describe_queue(name: str, vhost: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from warren.model.fields import Table
 from warren.model.records import QueueRecord
@@ -52,6 +53,7 @@ class QueueSettings:
 
 
 _NO_POLICY: Mapping[str, object] = {}
+_NEVER: Final = 1 << 53
 
 
 def settings_of(record: QueueRecord, policy: Mapping[str, object] = _NO_POLICY) -> QueueSettings:
@@ -87,7 +89,8 @@ def _smaller(arguments: Table, policy: Mapping[str, object], name: str) -> int |
     theirs = policy.get(name)
     if not isinstance(theirs, int):
         return ours
-    return theirs if ours is None else min(ours, theirs)
+    # A policy may set any number; what nobody lives to see needs no more digits than a C integer.
+    return min(theirs, _NEVER if ours is None else ours)
 
 
 def _argument_first(arguments: Table, policy: Mapping[str, object], name: str) -> str | None:

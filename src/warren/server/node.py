@@ -72,7 +72,7 @@ class Node:
         self.store = SqliteStore(config.data_dir / METADATA_FILE)
         access = AccessControl(config.loopback_users)
         queue_factory = QueueFactory(clock, self._spawn)
-        self.broker = Broker(self.store, access, queue_factory.make, new_token)
+        self.broker = Broker(self.store, access, queue_factory.make, new_token, clock)
         self.broker.admin = AccessAdmin(self.store, access, _defaults(config))
         queue_factory.vhosts = self.broker.vhosts
         self.messages = MessageStorage(config.data_dir)

@@ -93,6 +93,6 @@ def test_the_longest_names_fit() -> None:
     assert len(key) < KEY_CHARS_MAX
 
 
-@pytest.mark.parametrize("key", ["", "queue", "queue/a", "queue/a/b/c", "policy/a/b", "QUEUE/a/b"])
+@pytest.mark.parametrize("key", ["", "queue", "queue/a", "queue/a/b/c", "planet/a/b", "QUEUE/a/b"])
 def test_what_is_no_key_of_ours_is_none(key: str) -> None:
     assert parse_key(key) is None

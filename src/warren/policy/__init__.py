@@ -1,0 +1,1 @@
+"""Policies: which applies to a queue or an exchange, what it may say, and what comes of it."""

@@ -1,0 +1,104 @@
+"""Which policy applies: of those that match, the one of the highest priority, and never two.
+
+Equal priorities are decided by name, where RabbitMQ leaves it to the order of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from warren.model.records import Policy
+from warren.model.regular_expressions import compile_pattern, matches
+
+_MIRRORING: Final = frozenset(
+    {"ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure"}
+)
+_STREAMS_ALONE: Final = frozenset(
+    {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size"}
+)
+# A policy that has one of these does not apply to a queue of the type at all.
+_UNSUPPORTED: Final = {
+    "classic": _STREAMS_ALONE | {"queue-leader-locator", "delivery-limit", "dead-letter-strategy"},
+    "quorum": _STREAMS_ALONE | _MIRRORING | {"queue-mode", "queue-master-locator"},
+    "stream": _MIRRORING
+    | {
+        "expires",
+        "message-ttl",
+        "dead-letter-exchange",
+        "dead-letter-routing-key",
+        "dead-letter-strategy",
+        "max-length",
+        "max-in-memory-length",
+        "max-in-memory-bytes",
+        "overflow",
+        "queue-mode",
+        "delivery-limit",
+        "queue-master-locator",
+    },
+}
+_QUEUE_TYPES: Final = {"classic_queues": "classic", "quorum_queues": "quorum", "streams": "stream"}
+
+
+class TargetKind(Enum):
+    QUEUE = "queue"
+    EXCHANGE = "exchange"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a policy may apply to; `queue_type` is empty for an exchange."""
+
+    kind: TargetKind
+    name: str
+    queue_type: str = ""
+
+
+class CompiledPolicy:
+    __slots__ = ("_pattern", "policy")
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._pattern = compile_pattern(policy.pattern)
+
+    def objection(self, target: Target) -> str | None:
+        """Why the policy cannot apply to this; None if it can."""
+        if not _is_meant(self.policy.apply_to, target):
+            return f"it applies to {self.policy.apply_to}"
+        if not matches(self._pattern, target.name):
+            return f"its pattern '{self.policy.pattern}' does not match the name"
+        unsupported = _UNSUPPORTED.get(target.queue_type, frozenset()) & {*self.policy.definition}
+        if unsupported:
+            return f"{target.queue_type} queues do not support {', '.join(sorted(unsupported))}"
+        return None
+
+
+class PolicySet:
+    """The policies of a virtual host, or its operator policies, the strongest first."""
+
+    def __init__(self, policies: Iterable[Policy] = ()) -> None:
+        ordered = sorted(policies, key=lambda policy: (-policy.priority, policy.name))
+        self.policies = tuple(CompiledPolicy(policy) for policy in ordered)
+
+    def best_for(self, target: Target) -> Policy | None:
+        for compiled in self.policies:
+            if compiled.objection(target) is None:
+                return compiled.policy
+        return None
+
+    def with_policy(self, policy: Policy) -> PolicySet:
+        """The same with one more, or another of that name."""
+        return PolicySet([*self.without(policy.name), policy])
+
+    def without(self, name: str) -> list[Policy]:
+        return [each.policy for each in self.policies if each.policy.name != name]
+
+
+def _is_meant(apply_to: str, target: Target) -> bool:
+    if apply_to == "all":
+        return True
+    if target.kind is TargetKind.EXCHANGE:
+        return apply_to == "exchanges"
+    return apply_to == "queues" or _QUEUE_TYPES.get(apply_to) == target.queue_type
