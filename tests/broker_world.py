@@ -10,6 +10,7 @@ from warren.auth.access import AccessControl
 from warren.broker.broker import Broker
 from warren.broker.vhost import VirtualHost
 from warren.metadata.sqlite import SqliteStore
+from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import Deliveries, TurnClock
@@ -25,6 +26,7 @@ class RecordingHost:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
+        self.turn_clock = TurnClock()
         self.unused_queues: list[Queue] = []
         self.expired_queues: list[Queue] = []
 
@@ -75,6 +77,8 @@ def publish_to(queue: Queue, body: bytes = b"m") -> None:
 
 def add_consumer(queue: Queue) -> Consumer:
     output = OutputBuffer(131_072, 1_048_576, lambda: None)
-    consumer = Consumer(queue, Deliveries(1, output, TurnClock()), "tag", False, 0)
+    consumer = Consumer(
+        queue, Deliveries(1, output, TurnClock(), MessageCounters()), "tag", False, 0
+    )
     queue.add_consumer(consumer)
     return consumer

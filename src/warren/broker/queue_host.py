@@ -14,6 +14,7 @@ from warren.broker.dead_lettering import publish_dead
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
+from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
@@ -40,6 +41,8 @@ class QueueFactory:
 
     def __init__(self, clock: Clock, spawn: Spawn) -> None:
         self.clock = clock
+        self.turn_clock = TurnClock()
+        self.turn_clock.now_ms = clock.now_ms()
         # Set by the broker, which needs the factory to make its virtual hosts.
         self.vhosts: Mapping[str, VirtualHost] = {}
         # By virtual host; without one, messages stay in memory and end with the process.
@@ -100,6 +103,7 @@ class QueueFactory:
         self._removals.add(self._spawn(work))
 
     def _publish_dead(self) -> None:
+        self.turn_clock.now_ms = self.clock.now_ms()
         dead, self._dead = self._dead, deque()
         for queue, messages, reason in dead:
             vhost = self.vhosts.get(queue.record.vhost)

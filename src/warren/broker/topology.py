@@ -149,6 +149,8 @@ class Topology:
         self.policies.forget(TargetKind.EXCHANGE, record.name)
         exchange = make_exchange(record)
         exchange.alternate = self.policies.alternate_of(record)
+        if existing is not None:
+            exchange.counters = existing.counters
         for binding in self.bindings.of_source(record.name):
             exchange.bind(binding)
         self.exchanges[record.name] = exchange

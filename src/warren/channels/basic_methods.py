@@ -101,7 +101,9 @@ def get(
         return _get_when_drained(channel, method)
     queued = queue.get()
     if queued is None:
-        return _get_when_loaded(channel, queue, method) if queue.message_count else _GET_EMPTY
+        if queue.message_count:
+            return _get_when_loaded(channel, queue, method)
+        return _get_empty(channel, queue)
     _send_get_ok(channel, queue, queued, method.no_ack)
     return None
 
@@ -122,12 +124,22 @@ async def _get_when_loaded(
         await channel.session.host.until(queue.when_loaded)
         queued = queue.get()
         if queued is None and not queue.message_count:
-            return _GET_EMPTY
+            return _get_empty(channel, queue)
     _send_get_ok(channel, queue, queued, method.no_ack)
     return None
 
 
+def _get_empty(channel: Channel, queue: Queue) -> Method:
+    channel.counters.get_empty += 1
+    queue.counters.get_empty += 1
+    return _GET_EMPTY
+
+
 def _send_get_ok(channel: Channel, queue: Queue, queued: QueuedMessage, no_ack: bool) -> None:
+    for counters in (channel.counters, queue.counters):
+        counters.get += not no_ack
+        counters.get_no_ack += no_ack
+        counters.redeliver += queued.redelivered
     if no_ack:
         tag = channel.deliveries.next_tag
         channel.deliveries.next_tag = tag + 1

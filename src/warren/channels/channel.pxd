@@ -1,6 +1,8 @@
 cimport cython
 from libc.stdint cimport uint16_t, uint64_t
 from warren.channels.confirms cimport Confirms
+from warren.channels.route cimport Route
+from warren.model.counters cimport ExchangeCounters, MessageCounters
 from warren.queues.boundary cimport AbstractQueue
 from warren.queues.delivery cimport Deliveries
 from warren.routing.topology_version cimport TopologyVersion as VersionType
@@ -15,6 +17,7 @@ cdef class Channel:
     cdef public object vhost
     cdef public VersionType version
     cdef public Deliveries deliveries
+    cdef public MessageCounters counters
     cdef public dict consumers
     cdef public Confirms confirms
     cdef public object transaction
@@ -24,12 +27,12 @@ cdef class Channel:
     cdef public dict routes
     cdef public uint64_t routes_version
     cdef public dict allowed
-    @cython.locals(queues=tuple, queue=AbstractQueue)
+    @cython.locals(route=Route)
     cpdef object publish(self, MessageType message)
     @cython.locals(
-        confirms=Confirms, queue=AbstractQueue, sequence=uint64_t, pending=int, is_rejected=bint,
-        outcome=int,
+        counters=ExchangeCounters, confirms=Confirms, queue=AbstractQueue, sequence=uint64_t,
+        pending=int, is_rejected=bint, outcome=int,
     )
-    cpdef object publish_confirmed(self, MessageType message, tuple queues)
+    cpdef object send(self, MessageType message, Route route)
     cpdef object forget_routes(self)
     cpdef object ack(self, uint64_t tag, bint multiple)

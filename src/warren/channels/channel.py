@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from warren.channels.confirms import Confirms
 from warren.channels.publishing import publish_carefully
+from warren.channels.route import Route
+from warren.model.counters import MessageCounters
 from warren.model.errors import precondition_failed
-from warren.queues.boundary import PENDING, REJECTED, AbstractQueue
+from warren.queues.boundary import PENDING, REJECTED
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import Deliveries, UnknownDeliveryTag
 from warren.wire.codec import Message
@@ -31,7 +33,8 @@ class Channel:
         self.output = session.output
         self.vhost = session.vhost
         self.version = session.vhost.version
-        self.deliveries = Deliveries(number, session.output, session.turn_clock)
+        self.counters = MessageCounters()
+        self.deliveries = Deliveries(number, session.output, session.turn_clock, self.counters)
         self.consumers: dict[str, Consumer] = {}
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -39,40 +42,43 @@ class Channel:
         self.last_queue: str | None = None
         self.prefetch = 0
         # Routes used so far, good while the topology's version is the one they were found in.
-        self.routes: dict[bytes, tuple[AbstractQueue, ...]] = {}
+        self.routes: dict[bytes, Route] = {}
         self.routes_version = 0
         self.allowed: dict[tuple[str, str, str], None] = {}
 
     def publish(self, message: Message) -> None:
         if self.routes_version != self.version.value:
             self.forget_routes()
-        queues = self.routes.get(message.route_key)
+        route = self.routes.get(message.route_key)
         if (
-            queues is None
-            or not queues
+            route is None
+            or route.width == 0
             or message.flags > 1
             or message.properties.needs_vetting
             or self.transaction is not None
         ):
             publish_carefully(self, message)
             return
-        if self.confirms is None:
-            for queue in queues:
-                queue.publish(message, None, 0)
-        else:
-            self.publish_confirmed(message, queues)
+        self.send(message, route)
 
-    def publish_confirmed(self, message: Message, queues: tuple[AbstractQueue, ...]) -> None:
+    def send(self, message: Message, route: Route) -> None:
         """Hand the message to its queues and see that the publisher hears of the outcome."""
+        counters = route.counters
+        counters.publish_in += 1
+        counters.publish_out += route.width
+        self.counters.publish += 1
         confirms = self.confirms
         if confirms is None:
-            for queue in queues:
+            for queue in route.queues:
+                queue.counters.publish += 1
                 queue.publish(message, None, 0)
             return
+        self.counters.publish_confirmed += 1
         sequence = confirms.begin()
         pending = 0
         is_rejected = False
-        for queue in queues:
+        for queue in route.queues:
+            queue.counters.publish += 1
             outcome = queue.publish(message, confirms, sequence)
             if outcome == PENDING:
                 pending += 1

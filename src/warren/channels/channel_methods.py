@@ -41,7 +41,7 @@ def confirm_select(channel: Channel, method: commands.Confirm.Select) -> Method 
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
         due = channel.session.host.confirms_due
-        channel.confirms = Confirms(channel.number, channel.output, due)
+        channel.confirms = Confirms(channel.number, channel.output, due, channel.counters)
     return None if method.nowait else commands.Confirm.SelectOk()
 
 

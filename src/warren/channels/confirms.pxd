@@ -1,4 +1,5 @@
 from libc.stdint cimport uint16_t, uint64_t
+from warren.model.counters cimport MessageCounters
 from warren.wire._codec cimport OutputBuffer as OutputType
 
 
@@ -6,6 +7,7 @@ cdef class Confirms:
     cdef uint16_t _number
     cdef OutputType _output
     cdef object _on_due
+    cdef MessageCounters _counters
     cdef bint _is_due
     cdef public uint64_t last_sequence
     cdef uint64_t _safe_up_to

@@ -12,16 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+from warren.model.counters import MessageCounters
 from warren.wire.codec import OutputBuffer
 
 
 class Confirms:
     def __init__(
-        self, number: int, output: OutputBuffer, on_due: Callable[[Confirms], None]
+        self,
+        number: int,
+        output: OutputBuffer,
+        on_due: Callable[[Confirms], None],
+        counters: MessageCounters,
     ) -> None:
         self._number = number
         self._output = output
         self._on_due = on_due
+        self._counters = counters
         self._is_due = False
         self.last_sequence = 0
         # Everything up to here is safe and, beyond `_told_up_to`, not yet told.
@@ -66,6 +72,7 @@ class Confirms:
 
     def flush(self) -> None:
         self._is_due = False
+        self._counters.confirm += self._safe_up_to - self._told_up_to + len(self._safe)
         if self._safe or self._refused or self.unconfirmed:
             self._flush_mixed()
         elif self._safe_up_to > self._told_up_to:

@@ -16,6 +16,7 @@ from warren.channels.reply_to import (
     DIRECT_REPLY_TO_PREFIX,
     reply_address,
 )
+from warren.channels.route import Route
 from warren.channels.sender_selected import sender_selected_keys
 from warren.model.errors import (
     NO_ROUTE,
@@ -33,7 +34,6 @@ from warren.wire.route_key import split_route_key
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
-    from warren.queues.boundary import AbstractQueue
 
 MANDATORY: Final = 1
 IMMEDIATE: Final = 2
@@ -56,21 +56,27 @@ def publish_carefully(channel: Channel, message: Message) -> None:
         if selected.hidden:
             message = _with_properties(message, selected.without_hidden(properties))
     if exchange_name == DEFAULT_EXCHANGE and routing_key.startswith(DIRECT_REPLY_TO_PREFIX):
-        queues = channel.session.reply_registry.route(routing_key)
+        route = Route(channel.session.reply_registry.route(routing_key), exchange.counters)
     else:
         queues = channel.vhost.route(exchange_name, routing_keys, headers)
+        route = Route(queues, exchange.counters)
         if is_cacheable and len(routing_keys) == 1:
-            _keep_route(channel, message.route_key, queues)
+            _keep_route(channel, message.route_key, route)
     if channel.transaction is not None:
-        channel.transaction.publish(message, queues)
+        channel.transaction.publish(message, route)
     else:
-        send_to(channel, message, queues)
+        if not route.queues:
+            unroutable(channel, message)
+        channel.send(message, route)
 
 
-def send_to(channel: Channel, message: Message, queues: tuple[AbstractQueue, ...]) -> None:
-    if not queues and message.flags & MANDATORY:
-        return_unroutable(channel, message)
-    channel.publish_confirmed(message, queues)
+def unroutable(channel: Channel, message: Message) -> None:
+    """No queue gets it: back to the publisher, if that is what it wants."""
+    if message.flags & MANDATORY:
+        channel.counters.return_unroutable += 1
+        _return(channel, message)
+    else:
+        channel.counters.drop_unroutable += 1
 
 
 def _writable_exchange(channel: Channel, name: str, routing_key: str) -> Exchange:
@@ -84,10 +90,10 @@ def _writable_exchange(channel: Channel, name: str, routing_key: str) -> Exchang
     return exchange
 
 
-def _keep_route(channel: Channel, route_key: bytes, queues: tuple[AbstractQueue, ...]) -> None:
+def _keep_route(channel: Channel, route_key: bytes, route: Route) -> None:
     if len(channel.routes) >= ROUTES_PER_CHANNEL_MAX:
         channel.routes.clear()
-    channel.routes[route_key] = queues
+    channel.routes[route_key] = route
 
 
 def _vetted(channel: Channel, message: Message, properties: Properties) -> Message:
@@ -111,7 +117,7 @@ def _with_properties(message: Message, properties: Properties) -> Message:
     return Message(message.route_key, block, message.body, message.flags)
 
 
-def return_unroutable(channel: Channel, message: Message) -> None:
+def _return(channel: Channel, message: Message) -> None:
     exchange, routing_key = split_route_key(message.route_key)
     method = commands.Basic.Return.__new__(commands.Basic.Return)
     method.reply_code = NO_ROUTE

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from warren.model.counters import MessageCounters
 from warren.model.errors import precondition_failed
 from warren.model.records import QueueRecord
 from warren.queues.boundary import TAKEN, AbstractQueue, Publisher
@@ -28,6 +29,7 @@ class ReplyConsumer(AbstractQueue):
 
     def __init__(self, channel: Channel, tag: str, address: str) -> None:
         self.record = QueueRecord(channel.vhost.name, address, durable=False)
+        self.counters = MessageCounters()
         self.address = address
         self._channel = channel
         self.consumer = Consumer(self, channel.deliveries, tag, no_ack=True, prefetch=0)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from warren.channels.publishing import MANDATORY, return_unroutable
+from warren.channels.publishing import unroutable
+from warren.channels.route import Route
 from warren.model.errors import precondition_failed
-from warren.queues.boundary import PENDING, REJECTED, AbstractQueue
+from warren.queues.boundary import PENDING, REJECTED
 from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ class Settlement(Enum):
 class Transaction:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._publishes: list[tuple[Message, tuple[AbstractQueue, ...]]] = []
+        self._publishes: list[tuple[Message, Route]] = []
         self._settled: list[tuple[Settlement, list[tuple[int, QueuedMessage]]]] = []
         # Publishes of a commit that are on their way to safety, and who is to hear of the last.
         self._pending = 0
         self._is_partial = False
         self._tell: Callable[[], None] | None = None
 
-    def publish(self, message: Message, queues: tuple[AbstractQueue, ...]) -> None:
-        self._publishes.append((message, queues))
+    def publish(self, message: Message, route: Route) -> None:
+        self._publishes.append((message, route))
 
     def ack(self, tag: int, multiple: bool) -> None:
         self.settle(Settlement.ACK, tag, multiple)
@@ -50,19 +51,26 @@ class Transaction:
         self._publishes, self._settled = [], []
         self._pending = 0
         self._is_partial = False
-        for message, queues in publishes:
-            if not queues and message.flags & MANDATORY:
-                return_unroutable(self._channel, message)
-            for queue in queues:
-                outcome = queue.publish(message, self, 0)
-                self._pending += outcome == PENDING
-                self._is_partial |= outcome == REJECTED
+        for message, route in publishes:
+            self._publish(message, route)
         for settlement, taken in settled:
             settle(self._channel, settlement, [queued for _, queued in taken])
         if self._pending:
             return self._all_safe()
         self._require_whole()
         return None
+
+    def _publish(self, message: Message, route: Route) -> None:
+        if not route.queues:
+            unroutable(self._channel, message)
+        self._channel.counters.publish += 1
+        route.counters.publish_in += 1
+        route.counters.publish_out += route.width
+        for queue in route.queues:
+            queue.counters.publish += 1
+            outcome = queue.publish(message, self, 0)
+            self._pending += outcome == PENDING
+            self._is_partial |= outcome == REJECTED
 
     def confirmed(self, sequence: int) -> None:
         self._pending -= 1

@@ -1,9 +1,11 @@
 from libc.stdint cimport uint64_t
+from warren.model.counters cimport MessageCounters
 from warren.wire._codec cimport Message as MessageType
 
 
 cdef class AbstractQueue:
     cdef public object record
+    cdef public MessageCounters counters
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
     cpdef object acked(self, list run)
     cpdef object requeued(self, list run)

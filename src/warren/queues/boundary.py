@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
 from warren.wire.codec import Message, QueuedMessage
 
@@ -33,6 +34,7 @@ class AbstractQueue:
     """Everything is done in the order it is asked for; nothing here blocks."""
 
     record: QueueRecord
+    counters: MessageCounters
 
     def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
         """Take a message; says TAKEN, PENDING or REJECTED."""

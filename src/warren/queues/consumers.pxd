@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport uint64_t
+from warren.model.counters cimport MessageCounters
 from warren.queues.boundary cimport AbstractQueue, Holder
 from warren.queues.delivery cimport Deliveries
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
@@ -20,9 +21,13 @@ cdef class Consumer(Holder):
     @cython.locals(deliveries=Deliveries)
     cpdef object park(self)
     cpdef object wake(self)
-    @cython.locals(deliveries=Deliveries, tag=uint64_t)
+    @cython.locals(
+        deliveries=Deliveries, tag=uint64_t, mine=MessageCounters, of_queue=MessageCounters
+    )
     cpdef object deliver(self, QueuedType queued)
-    @cython.locals(deliveries=Deliveries, tag=uint64_t)
+    @cython.locals(
+        deliveries=Deliveries, tag=uint64_t, mine=MessageCounters, of_queue=MessageCounters
+    )
     cpdef object hand_over(self, MessageType message, bint redelivered)
 
 

@@ -70,6 +70,12 @@ class Consumer(Holder):
     def deliver(self, queued: QueuedMessage) -> None:
         deliveries = self.deliveries
         tag = deliveries.track(queued, self)
+        mine, of_queue = deliveries.counters, self.queue.counters
+        mine.deliver += 1
+        of_queue.deliver += 1
+        if queued.redelivered:
+            mine.redeliver += 1
+            of_queue.redeliver += 1
         deliveries.output.deliver(
             deliveries.number, self.tag_octets, tag, queued.redelivered, queued.message
         )
@@ -79,6 +85,12 @@ class Consumer(Holder):
         deliveries = self.deliveries
         tag = deliveries.next_tag
         deliveries.next_tag = tag + 1
+        mine, of_queue = deliveries.counters, self.queue.counters
+        mine.deliver_no_ack += 1
+        of_queue.deliver_no_ack += 1
+        if redelivered:
+            mine.redeliver += 1
+            of_queue.redeliver += 1
         deliveries.output.deliver(deliveries.number, self.tag_octets, tag, redelivered, message)
 
 

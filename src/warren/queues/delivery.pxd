@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint16_t, uint64_t
+from warren.model.counters cimport MessageCounters
 from warren.queues.boundary cimport AbstractQueue as QueueType, Holder as HolderType
 from warren.wire._codec cimport OutputBuffer as OutputType, QueuedMessage as QueuedType
 
@@ -12,6 +13,7 @@ cdef class Deliveries:
     cdef public uint16_t number
     cdef public OutputType output
     cdef public TurnClock clock
+    cdef public MessageCounters counters
     cdef public uint64_t next_tag
     cdef public uint64_t settled_below
     cdef public dict unacked

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from warren.model.counters import MessageCounters
 from warren.wire.codec import OutputBuffer, QueuedMessage
 
 if TYPE_CHECKING:
@@ -35,10 +36,13 @@ class UnknownDeliveryTag(Exception):
 
 
 class Deliveries:
-    def __init__(self, number: int, output: OutputBuffer, clock: TurnClock) -> None:
+    def __init__(
+        self, number: int, output: OutputBuffer, clock: TurnClock, counters: MessageCounters
+    ) -> None:
         self.number = number
         self.output = output
         self.clock = clock
+        self.counters = counters
         self.next_tag = 1
         self.settled_below = 1
         self.unacked: dict[int, QueuedMessage] = {}
@@ -103,7 +107,9 @@ class Deliveries:
         self.settled_below = min(self.settled_below, next(iter(self.unacked)))
 
     def settle_acked(self, taken: list[QueuedMessage]) -> None:
+        self.counters.ack += len(taken)
         for queue, run in self.release(taken):
+            queue.counters.ack += len(run)
             queue.acked(run)
         self.wake_waiting()
 

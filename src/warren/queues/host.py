@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from warren.model.clock import Clock
+from warren.queues.delivery import TurnClock
 from warren.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class DeathReason(Enum):
 
 class QueueHost(Protocol):
     clock: Clock
+    turn_clock: TurnClock
 
     def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
         """Publish to the queue's dead-letter exchange, later in this turn of the loop."""

@@ -3,6 +3,8 @@ from libc.stdint cimport int64_t, uint64_t
 from warren.queues.backing cimport BackingQueue
 from warren.queues.boundary cimport AbstractQueue
 from warren.queues.consumers cimport Consumer, ConsumerRotation
+from warren.queues.delivery cimport TurnClock
+from warren.queues.waiting_times cimport WaitingTimes
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
 
@@ -21,6 +23,8 @@ cdef class Queue(AbstractQueue):
     cdef public object expiry_timer
     cdef public int64_t expiry_due_ms
     cdef public object idle_expiry
+    cdef public TurnClock turn_clock
+    cdef public WaitingTimes waiting_times
     @cython.locals(consumer=Consumer)
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
     @cython.locals(backing=BackingQueue)
@@ -31,6 +35,15 @@ cdef class Queue(AbstractQueue):
     cpdef int _publish_by_rules(
         self, MessageType message, object publisher, uint64_t sequence,
     ) except -1
-    @cython.locals(backing=BackingQueue, consumer=Consumer, queued=QueuedType)
+    @cython.locals(waiting=WaitingTimes)
+    cdef int _keep(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    ) except -1
+    @cython.locals(
+        backing=BackingQueue, consumer=Consumer, queued=QueuedType, delivered=Py_ssize_t
+    )
     cpdef object pump(self)
+    cpdef WaitingTimes _begin_waiting(self)
+    @cython.locals(waiting=WaitingTimes)
+    cpdef object _count_waiting(self, Py_ssize_t left)
     cpdef object acked(self, list run)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.model.clock import TimerHandle
+from warren.model.counters import MessageCounters
 from warren.model.errors import access_refused
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
@@ -23,6 +24,7 @@ from warren.queues.delivery_limit import with_delivery_count
 from warren.queues.host import DeathReason, QueueHost
 from warren.queues.idle_expiry import IdleExpiry
 from warren.queues.settings import Overflow, QueueSettings, QueueType
+from warren.queues.waiting_times import WaitingTimes
 from warren.wire.codec import Message, QueuedMessage
 
 # A limit may come by policy, to a queue that is far beyond it.
@@ -38,6 +40,7 @@ class Queue(AbstractQueue):
         host: QueueHost,
     ) -> None:
         self.record = record
+        self.counters = MessageCounters()
         self.settings = settings
         self.backing = backing
         self.host = host
@@ -52,6 +55,11 @@ class Queue(AbstractQueue):
         self.expiry_timer: TimerHandle | None = None
         self.expiry_due_ms = 0
         self.idle_expiry = IdleExpiry(self) if settings.expires_ms is not None else None
+
+        self.turn_clock = host.turn_clock
+        self.waiting_times: WaitingTimes | None = None
+        if backing.length:
+            self._begin_waiting()
 
     @property
     def message_count(self) -> int:
@@ -68,7 +76,7 @@ class Queue(AbstractQueue):
             consumer = self.rotation.next_ready()
             if consumer is not None:
                 return self._hand_to(consumer, message, 0, publisher, sequence)
-        return self.backing.publish(message, 0, publisher, sequence)
+        return self._keep(message, 0, publisher, sequence)
 
     def _hand_to(
         self,
@@ -85,6 +93,15 @@ class Queue(AbstractQueue):
         backing = self.backing
         consumer.deliver(backing.publish_delivered(message, expires_at_ms, publisher, sequence))
         return backing.outcome
+
+    def _keep(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> int:
+        waiting = self.waiting_times
+        if waiting is None:
+            waiting = self._begin_waiting()
+        waiting.arrive(self.turn_clock.now_ms, self.backing.length)
+        return self.backing.publish(message, expires_at_ms, publisher, sequence)
 
     def _publish_by_rules(
         self, message: Message, publisher: Publisher | None, sequence: int
@@ -104,7 +121,7 @@ class Queue(AbstractQueue):
                 return self._hand_to(consumer, message, expires_at_ms, publisher, sequence)
         if ttl_ms == 0 and self.settings.dead_letter_exchange is None:
             return TAKEN
-        outcome = self.backing.publish(message, expires_at_ms, publisher, sequence)
+        outcome = self._keep(message, expires_at_ms, publisher, sequence)
         self.may_expire = self.may_expire or ttl_ms >= 0
         self._drop_overflow()
         self._schedule_expiry()
@@ -121,21 +138,42 @@ class Queue(AbstractQueue):
     def pump(self) -> None:
         """Deliver while there is something ready and somebody to take it."""
         backing = self.backing
+        delivered = 0
         while backing.length:
             if self.may_expire:
                 self._drop_expired()
             consumer = self.rotation.next_ready()
             if consumer is None:
-                return
+                break
             queued = backing.fetch(not consumer.no_ack)
             if queued is None:
-                return
+                break
+            delivered += 1
             if consumer.no_ack:
                 consumer.hand_over(queued.message, queued.redelivered)
             else:
                 consumer.deliver(queued)
             if self.may_expire:
                 self._schedule_expiry()
+        if delivered:
+            self._count_waiting(delivered)
+
+    def _begin_waiting(self) -> WaitingTimes:
+        self.waiting_times = WaitingTimes(self.turn_clock.now_ms, self.backing.length)
+        return self.waiting_times
+
+    def _count_waiting(self, left: int) -> None:
+        """So many have just left from the head."""
+        waiting = self.waiting_times
+        if waiting is None:
+            waiting = self._begin_waiting()
+        waiting.leave(self.turn_clock.now_ms, self.backing.length, left)
+
+    def head_age_ms(self, now_ms: int) -> int | None:
+        """How long the oldest message that is ready has been waiting; None if there is none."""
+        if not self.backing.length or self.waiting_times is None:
+            return None
+        return self.waiting_times.age_ms(now_ms, self.backing.length)
 
     def loaded(self) -> None:
         """Messages that the backing did not have at hand are there now."""
@@ -154,6 +192,8 @@ class Queue(AbstractQueue):
         self.touch()
         self._drop_expired()
         queued = self.backing.fetch(True)
+        if queued is not None:
+            self._count_waiting(1)
         self._schedule_expiry()
         return queued
 
@@ -168,6 +208,8 @@ class Queue(AbstractQueue):
         for queued in run:
             queued.redelivered = True
             self.may_expire = self.may_expire or queued.expires_at_ms != 0
+        if self.waiting_times is None:
+            self._begin_waiting()
         self.backing.requeue(run)
         self._drop_expired()
         self._drop_overflow()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from warren.model.counters import ExchangeCounters
 from warren.model.equivalence import alternate_exchange_of
 from warren.model.fields import Table
 from warren.model.records import BindingRecord, Destination, DestinationKind, ExchangeRecord
@@ -26,11 +27,14 @@ KNOWN_TYPES: Final = frozenset(_MATCHERS)
 class Exchange:
     """`alternate` names the exchange that gets what this one cannot route, if there is one."""
 
-    __slots__ = ("_bindings_count", "_matcher", "_next_exchanges", "alternate", "record")
+    __slots__ = (
+        "_bindings_count", "_matcher", "_next_exchanges", "alternate", "counters", "record",
+    )  # fmt: skip
 
     def __init__(self, record: ExchangeRecord, matcher: Matcher) -> None:
         self.record = record
         self.alternate = alternate_exchange_of(record)
+        self.counters = ExchangeCounters()
         self._matcher = matcher
         self._bindings_count = 0
         self._next_exchanges: Destinations = {}

@@ -15,7 +15,6 @@ from warren.flow.brake import Brake
 from warren.protocol.capabilities import server_properties
 from warren.protocol.handshake import HandshakeSettings
 from warren.protocol.sasl import KNOWN_MECHANISMS
-from warren.queues.delivery import TurnClock
 from warren.server.admission import Admission
 from warren.server.clock import LoopClock
 from warren.server.config import Config
@@ -51,7 +50,7 @@ class ConnectionContext:
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
         self.flush_turn = FlushTurn(self.loop)
-        self.turn_clock = TurnClock()
+        self.turn_clock = queue_factory.turn_clock
         # Reads of all connections land here, one after the other: nothing is kept in it.
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
         self._connections_opened = 0

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warren.channels.confirms import Confirms
+from warren.model.counters import MessageCounters
 from warren.wire.codec import FrameReader, MethodFrame, OutputBuffer
 
 ACK, NACK = 80, 120
@@ -17,7 +18,7 @@ class Client:
     def __init__(self) -> None:
         self.output = OutputBuffer(4096, 1 << 20, lambda: None)
         self.reader = FrameReader(4096, 1 << 20)
-        self.confirms = Confirms(1, self.output, lambda due: None)
+        self.confirms = Confirms(1, self.output, lambda due: None, MessageCounters())
         self.open: set[int] = set()
         self.acked: set[int] = set()
         self.nacked: set[int] = set()

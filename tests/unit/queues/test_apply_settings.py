@@ -6,6 +6,7 @@ import pytest
 
 from manual_clock import ManualClock
 from warren.model.records import QueueRecord
+from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.queue import DROPPED_PER_TURN_MAX, Queue
@@ -18,6 +19,7 @@ NO_SETTINGS = QueueSettings()
 class Host:
     def __init__(self) -> None:
         self.clock = ManualClock()
+        self.turn_clock = TurnClock()
         self.dead: list[tuple[bytes, DeathReason]] = []
         self.expired_at_ms: list[int] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from manual_clock import ManualClock
 from warren.model.records import QueueRecord
+from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.queue import Queue
@@ -26,6 +27,7 @@ class SlowBacking(MemoryBacking):
 class Host:
     def __init__(self) -> None:
         self.clock = ManualClock()
+        self.turn_clock = TurnClock()
 
     def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
         raise AssertionError("the queue has no dead-letter exchange")

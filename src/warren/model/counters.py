@@ -1,0 +1,112 @@
+"""What is counted of messages, by RabbitMQ's names; plain increments, made where things happen.
+
+Each channel, queue and exchange has counters of its own, and whatever is shown of a virtual host or
+a node is a sum of theirs. Nothing is kept of the past but the values at the last sample, and those
+only of what was ever used: `sample` is called every few seconds, and for what has rested since it
+is one comparison. Rates are what RabbitMQ shows: the growth between the last two samples.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MESSAGE_COUNTERS: Final = (
+    "publish", "publish_confirmed", "confirm", "return_unroutable", "drop_unroutable", "deliver",
+    "deliver_no_ack", "get", "get_no_ack", "get_empty", "redeliver", "ack",
+)  # fmt: skip
+EXCHANGE_COUNTERS: Final = ("publish_in", "publish_out")
+
+
+class MessageCounters:
+    """`rates` are per second and in the order of MESSAGE_COUNTERS; None when all are zero."""
+
+    def __init__(self) -> None:
+        self.publish = 0
+        # Those of the publishes that are to be confirmed.
+        self.publish_confirmed = 0
+        self.confirm = 0
+        self.return_unroutable = 0
+        self.drop_unroutable = 0
+        self.deliver = 0
+        self.deliver_no_ack = 0
+        self.get = 0
+        self.get_no_ack = 0
+        self.get_empty = 0
+        self.redeliver = 0
+        self.ack = 0
+        self.rates: tuple[float, ...] | None = None
+        self._sampled: MessageCounters | None = None
+        self._sampled_events = 0
+
+    def events(self) -> int:
+        """Another number than before means that something was counted."""
+        return (
+            self.publish + self.confirm + self.return_unroutable + self.drop_unroutable
+            + self.deliver + self.deliver_no_ack + self.get + self.get_no_ack + self.get_empty
+            + self.ack
+        )  # fmt: skip
+
+    def add(self, other: MessageCounters) -> None:
+        self.publish += other.publish
+        self.publish_confirmed += other.publish_confirmed
+        self.confirm += other.confirm
+        self.return_unroutable += other.return_unroutable
+        self.drop_unroutable += other.drop_unroutable
+        self.deliver += other.deliver
+        self.deliver_no_ack += other.deliver_no_ack
+        self.get += other.get
+        self.get_no_ack += other.get_no_ack
+        self.get_empty += other.get_empty
+        self.redeliver += other.redeliver
+        self.ack += other.ack
+
+    def values(self) -> tuple[int, ...]:
+        """In the order of MESSAGE_COUNTERS."""
+        return (
+            self.publish, self.publish_confirmed, self.confirm, self.return_unroutable,
+            self.drop_unroutable, self.deliver, self.deliver_no_ack, self.get, self.get_no_ack,
+            self.get_empty, self.redeliver, self.ack,
+        )  # fmt: skip
+
+    def sample(self, elapsed_s: float) -> None:
+        """Work out the rates since the last time, which was so long ago."""
+        events = self.events()
+        if events == self._sampled_events:
+            self.rates = None
+            return
+        self._sampled_events = events
+        former = self._sampled
+        self._sampled = MessageCounters()
+        self._sampled.add(self)
+        before = former.values() if former is not None else (0,) * len(MESSAGE_COUNTERS)
+        grown = zip(self.values(), before, strict=True)
+        self.rates = tuple([(now - then) / elapsed_s for now, then in grown])
+
+
+class ExchangeCounters:
+    """Messages published to an exchange, and how many copies of them went to queues."""
+
+    def __init__(self) -> None:
+        self.publish_in = 0
+        self.publish_out = 0
+        self.rates: tuple[float, ...] | None = None
+        self._sampled_in = 0
+        self._sampled_out = 0
+
+    def values(self) -> tuple[int, ...]:
+        return self.publish_in, self.publish_out
+
+    def sample(self, elapsed_s: float) -> None:
+        incoming = self.publish_in - self._sampled_in
+        outgoing = self.publish_out - self._sampled_out
+        if incoming == 0 and outgoing == 0:
+            self.rates = None
+            return
+        self._sampled_in, self._sampled_out = self.publish_in, self.publish_out
+        self.rates = (incoming / elapsed_s, outgoing / elapsed_s)
+
+
+def sample_messages(several: list[MessageCounters], start: int, end: int, elapsed_s: float) -> None:
+    for position in range(start, min(end, len(several))):
+        counters = several[position]
+        counters.sample(elapsed_s)
