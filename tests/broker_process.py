@@ -58,6 +58,11 @@ class BrokerProcess:
         if self._config_path:
             self._config_path.write_text(config)
 
+    def configure(self, config: str) -> None:
+        """From the next start on; only where there was a configuration to begin with."""
+        if self._config_path:
+            self._config_path.write_text(config)
+
     @property
     def data_dir(self) -> Path:
         return self._data_dir

@@ -48,6 +48,19 @@ def test_a_requeue_into_a_full_queue_drops_the_head(channel: BlockingChannel, na
     assert drain(channel, queue) == [b"c", b"d"]
 
 
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_a_requeue_into_a_queue_that_refuses_drops_nothing(
+    channel: BlockingChannel, names: Names, overflow: str
+) -> None:
+    """T139: it only refuses what is published: what comes back may exceed its length."""
+    queue = declare(channel, names, x_max_length=2, x_overflow=overflow)
+    publish(channel, queue, b"a", b"b")
+    held = [take(channel, queue) for _ in range(2)]
+    publish(channel, queue, b"c", b"d")
+    channel.basic_nack(held[-1].method.delivery_tag, multiple=True, requeue=True)
+    assert drain(channel, queue) == [b"a", b"b", b"c", b"d"]
+
+
 def test_bytes_are_those_of_bodies(channel: BlockingChannel, names: Names) -> None:
     """T140: headers do not count against max-length-bytes."""
     queue = declare(channel, names, x_max_length_bytes=10)

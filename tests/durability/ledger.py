@@ -10,12 +10,17 @@ What is promised, and checked:
 1. A persistent message that was confirmed, and neither acknowledged nor expired, is there.
 2. An acknowledged one may come back after a crash: an acknowledgement is not confirmed. One that
    was seen to be missing never comes back, unless that was known from what was not on the disk.
+   Nor does one that was acknowledged before, on the same channel, something was published that
+   has been confirmed: both are in one journal.
 3. Transient messages are gone after a restart.
 4. What comes is what was published, byte by byte, and each message of a queue comes once until it
    was requeued. One that is not marked redelivered has never been seen before; after a crash all
    are marked.
 5. Messages of one producer in one queue, of one priority, are in the order of publishing.
 6. An expired message is not delivered, though the broker was down when its time came.
+7. A queue with a length limit, one producer and no consumer misses only messages after which as
+   many were published as there is room for. Those may be there or not: a message pushed out
+   before it was written is confirmed and never written, and a crash may bring back older ones.
 """
 
 from __future__ import annotations
@@ -68,6 +73,7 @@ class Entry:
     expires_at_s: float | None
     is_confirmed: bool = False
     is_acknowledged: bool = False
+    is_settled: bool = False
     was_seen: bool = False
     was_in_a_crash: bool = False
 
@@ -97,6 +103,8 @@ class Ledger:
     problems: list[str] = field(default_factory=list)
     confirmed: int = 0
     delivered: int = 0
+    settled: int = 0
+    length_limits: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _last: dict[tuple[str, str, int], int] = field(default_factory=lambda: defaultdict(lambda: -1))
 
@@ -124,6 +132,12 @@ class Ledger:
             for id_ in ids:
                 self.queues[queue][id_].is_acknowledged = True
 
+    def settle(self, queue: str, id_: str) -> None:
+        """Its acknowledgement is on the disk."""
+        with self._lock:
+            self.queues[queue][id_].is_settled = True
+            self.settled += 1
+
     def forget(self, queue: str) -> None:
         """It was deleted, which is durable: nothing of it may come back."""
         with self._lock:
@@ -148,6 +162,8 @@ class Ledger:
         if entry is None:
             self._complain(f"{queue}: {delivery.id!r} is back, or was never here")
             return None
+        if entry.is_settled:
+            self._complain(f"{queue}: {delivery.id} is back though its ack was on the disk")
         if delivery.body != entry.publication.body:
             self._complain(f"{queue}: {delivery.id} is not what was published")
         if not delivery.redelivered and entry.was_seen:
@@ -201,9 +217,21 @@ class Ledger:
     def _check_losses(self, queue: str, ids: set[str]) -> None:
         now_s = time.monotonic()
         lost = [i for i, e in self.queues[queue].items() if i not in ids and e.must_be_there(now_s)]
+        if queue in self.length_limits:
+            lost = self._not_pushed_out(queue, lost)
         if lost:
             shown = [str(self.queues[queue][id_]) for id_ in lost[:LOST_SHOWN_MAX]]
             self._complain("\n  ".join([f"{queue}: LOST {len(lost)} confirmed messages", *shown]))
+
+    def _not_pushed_out(self, queue: str, lost: list[str]) -> list[str]:
+        """Those after which fewer messages were published than the queue has room for."""
+        alive = [
+            (e.publication.number, i)
+            for i, e in self.queues[queue].items()
+            if not e.is_acknowledged
+        ]
+        newest = {id_ for _, id_ in sorted(alive)[-self.length_limits[queue] :]}
+        return [id_ for id_ in lost if id_ in newest]
 
     def crashed(self) -> None:
         """Everything that is still there has been through it."""

@@ -1,4 +1,7 @@
-"""Clients that use a broker in many ways at once until it is gone, and write everything down."""
+"""What a broker is loaded with: its queues, messages of all sizes, and what every client is like.
+
+The clients themselves are in load_clients.py.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import functools
 import random
 import struct
 import threading
-import time
 from typing import Any, Final
 
 from acceptance.raw_client import (
@@ -25,14 +27,15 @@ from durability.ledger import Delivery, Ledger, Publication
 from durability.mail import content_frames
 
 KIB: Final = 1024
-WINDOW: Final = 200
-PREFETCH: Final = 60
 GENERATION_MESSAGES_MAX: Final = 1_000_000
 ENDED_WITHIN_S: Final = 40.0
 FAN: Final = "fan"
 RANKED: Final = "ranked"
 AGEING: Final = "ageing"
 CHURNED: Final = "churned"
+TINY: Final = "tiny"
+SHORT: Final = "short"
+SHORT_LENGTH: Final = 40
 PRIORITIES: Final = 4
 LIFETIME_MS: Final = 4000
 
@@ -41,14 +44,23 @@ QUEUES: Final[dict[str, dict[str, Any]]] = {
     "plain-1": {},
     "lazy": {"x-queue-mode": "lazy"},
     RANKED: {"x-max-priority": PRIORITIES - 1},
+    "ranked-lazy": {"x-max-priority": PRIORITIES - 1, "x-queue-mode": "lazy"},
     AGEING: {"x-message-ttl": LIFETIME_MS},
     "fan-0": {},
     "fan-1": {},
     "fan-2": {"x-queue-mode": "lazy"},
     CHURNED: {},
+    TINY: {},
+    SHORT: {"x-max-length": SHORT_LENGTH},
+    "refusing": {"x-max-length": SHORT_LENGTH, "x-overflow": "reject-publish"},
 }
 FANNED: Final = tuple(queue for queue in QUEUES if queue.startswith("fan-"))
-TARGETS: Final = ("plain-0", "plain-1", "lazy", RANKED, AGEING, FAN)
+TARGETS: Final = (
+    "plain-0", "plain-1", "lazy", RANKED, "ranked-lazy", AGEING, FAN, "refusing",
+)  # fmt: skip
+# Each has one consumer at most, or order could not be checked. TINY and two others only grow, and
+# so does SHORT, or it could not be told what its limit has dropped.
+CONSUMED: Final = tuple(q for q in QUEUES if q not in {CHURNED, TINY, SHORT})
 
 
 def declare_all(client: RawClient) -> None:
@@ -131,10 +143,14 @@ class Client:
         # Numbers go on rising over restarts, so that order is checked across them.
         self._number = generation * GENERATION_MESSAGES_MAX
         self._address = address
+        self._is_prepared = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        """Returns when it is ready to work: from then on the broker may go."""
         self._thread.start()
+        while not self._is_prepared.wait(0.05) and self._thread.is_alive():
+            pass
 
     def join(self) -> None:
         self._thread.join(ENDED_WITHIN_S)
@@ -144,6 +160,8 @@ class Client:
     def _run(self) -> None:
         try:
             with RawClient(self._address).open() as client:
+                self.prepare(client)
+                self._is_prepared.set()
                 self.work(client)
         except (ConnectionEnded, OSError) as end:
             self.end = end  # the broker is gone, or hung up: the ledger knows what that means
@@ -153,6 +171,10 @@ class Client:
     def next_number(self) -> int:
         self._number += 1
         return self._number
+
+    def prepare(self, client: RawClient) -> None:
+        """What a broker that is not told to stop answers."""
+        client.call(1, "confirm.select")
 
     def work(self, client: RawClient) -> None:
         raise NotImplementedError
@@ -164,158 +186,3 @@ def method_of(frame: Frame) -> str:
     if name == "connection.close":
         raise ConnectionEnded
     return name
-
-
-class Producer(Client):
-    """Publishes to all queues with confirms, some messages to many queues at once."""
-
-    def work(self, client: RawClient) -> None:
-        client.call(1, "confirm.select")
-        self._open: dict[int, tuple[Publication, tuple[str, ...]]] = {}
-        self._sent = 0
-        while not self.is_resting:
-            count = self.chance.choice([1, 3, 50])
-            client.send_bytes(b"".join(self._publish() for _ in range(count)))
-            self._receive(client, open_max=WINDOW)
-            if self.chance.random() < 0.05:
-                time.sleep(0.01)
-        self._receive(client, open_max=0)
-
-    def _publish(self) -> bytes:
-        target = self.chance.choice(TARGETS)
-        lifetime_ms = None
-        if target == AGEING:
-            lifetime_ms = self.chance.choice([300, 1500, LIFETIME_MS])
-        self._sent += 1
-        publication = Publication(
-            producer=self.name,
-            number=self.next_number(),
-            size=pick_size(self.chance),
-            priority=self.chance.randrange(PRIORITIES) if target == RANKED else 0,
-            is_persistent=self.chance.random() < 0.9,
-            lifetime_ms=lifetime_ms,
-        )
-        queues = FANNED if target == FAN else (target,)
-        to = (FAN, "") if target == FAN else ("", target)
-        self.ledger.publish(publication, queues)
-        self._open[self._sent] = (publication, queues)
-        return message_frames(publication, *to)
-
-    def _receive(self, client: RawClient, open_max: int) -> None:
-        while len(self._open) > open_max:
-            frame = client.receive(30)
-            name = method_of(frame)
-            if name in {"connection.blocked", "connection.unblocked"}:
-                continue
-            assert name in {"basic.ack", "basic.nack"}, name
-            tag, multiple = struct.unpack(">Q?", frame.payload[4:13])
-            assert tag in self._open, f"{name} for {tag}, which is not open"
-            answered = [one for one in self._open if one <= tag] if multiple else [tag]
-            for number in answered:
-                publication, queues = self._open.pop(number)
-                if name == "basic.ack":
-                    self.ledger.confirm(publication, queues)
-
-
-class Consumer(Client):
-    """The only consumer of its queues: acknowledges most, requeues some, holds the rest."""
-
-    queues: tuple[str, ...] = ()
-
-    def work(self, client: RawClient) -> None:
-        client.call(1, "basic.qos", prefetch_count=PREFETCH)
-        for queue in self.queues:
-            client.send(1, "basic.consume", queue=queue, consumer_tag=queue)
-        held: dict[int, tuple[str, str]] = {}
-        while not self.is_resting:
-            try:
-                frame = client.receive(0.2)
-            except TimeoutError:
-                continue
-            if method_of(frame) == "basic.deliver":
-                deliver = decode_method(frame.payload)
-                delivery = receive_delivery(client, frame, 30)
-                self.ledger.deliver(deliver.consumer_tag, delivery)
-                held[deliver.delivery_tag] = (deliver.consumer_tag, delivery.id)
-                self._decide(client, deliver.delivery_tag, held)
-
-    def _decide(self, client: RawClient, tag: int, held: dict[int, tuple[str, str]]) -> None:
-        kind = self.chance.random()
-        if kind < 0.60:
-            self._settle(held, [tag])
-            client.send(1, "basic.ack", delivery_tag=tag)
-        elif kind < 0.62:
-            self._settle(held, [one for one in held if one <= tag])
-            client.send(1, "basic.ack", delivery_tag=tag, multiple=True)
-        elif kind < 0.67:
-            self._settle(held, [tag])
-            client.send(1, "basic.reject", delivery_tag=tag)
-        elif kind < 0.75:
-            del held[tag]
-            client.send(1, "basic.nack", delivery_tag=tag, requeue=True)
-
-    def _settle(self, held: dict[int, tuple[str, str]], tags: list[int]) -> None:
-        for tag in tags:
-            queue, id_ = held.pop(tag)
-            self.ledger.acknowledge(queue, [id_])
-
-
-class Churner(Client):
-    """Fills a queue of its own, and purges or deletes it."""
-
-    def work(self, client: RawClient) -> None:
-        client.call(1, "confirm.select")
-        while not self.is_resting:
-            for _ in range(self.chance.randint(1, 60)):
-                self._publish(client)
-            if self.chance.random() < 0.5:
-                self._purge(client)
-            else:
-                self._replace(client)
-
-    def _publish(self, client: RawClient) -> None:
-        publication = Publication(self.name, self.next_number(), pick_size(self.chance))
-        self.ledger.publish(publication, [CHURNED])
-        client.send_bytes(message_frames(publication, "", CHURNED))
-        frame = client.receive(30)
-        if method_of(frame) == "basic.ack":
-            self.ledger.confirm(publication, [CHURNED])
-
-    def _purge(self, client: RawClient) -> None:
-        self.ledger.acknowledge(CHURNED, list(self.ledger.queues[CHURNED]))
-        client.send(1, "queue.purge", queue=CHURNED)
-        self._await(client, "queue.purge-ok")
-
-    def _replace(self, client: RawClient) -> None:
-        self.ledger.acknowledge(CHURNED, list(self.ledger.queues[CHURNED]))
-        client.send(1, "queue.delete", queue=CHURNED)
-        self._await(client, "queue.delete-ok")
-        self.ledger.forget(CHURNED)
-        client.send(1, "queue.declare", queue=CHURNED, durable=True)
-        self._await(client, "queue.declare-ok")
-
-    @staticmethod
-    def _await(client: RawClient, name: str) -> None:
-        frame = client.receive(30)
-        assert method_of(frame) == name, frame
-
-
-def make_clients(
-    address: Address, ledger: Ledger, chance: random.Random, generation: int
-) -> list[Client]:
-    """`generation`: how often the broker was started."""
-
-    def dice() -> random.Random:
-        return random.Random(chance.getrandbits(64))
-
-    shared = [queue for queue in QUEUES if queue != CHURNED]
-    chance.shuffle(shared)
-    clients: list[Client] = [
-        kind(name, address, ledger, dice(), generation)
-        for kind, name in ((Producer, "p0"), (Producer, "p1"), (Churner, "churner"))
-    ]
-    for share in (shared[:3], shared[3:6]):  # two queues only grow
-        consumer = Consumer(f"consumer of {share}", address, ledger, dice(), generation)
-        consumer.queues = tuple(share)
-        clients.append(consumer)
-    return clients

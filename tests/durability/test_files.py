@@ -16,6 +16,7 @@ import pytest
 from acceptance.actions import eventually
 from acceptance.raw_client import RawClient, encode_properties
 from broker_process import BrokerProcess
+from durability.conftest import MakeBroker
 from durability.data_files import DataFiles, occurrences, queue_directory, size_bytes
 from durability.mail import (
     PERSISTENT_BLOCK,
@@ -95,6 +96,33 @@ def test_a_large_message_in_five_queues_is_one_body(
     assert files.total_bytes() < 1.5 * MIB
     for number in range(5):
         assert bodies(look_once(mortal, f"fan-{number}")) == [body]
+
+
+SMALL_FILES = """
+queue_index_embed_msgs_below = 100
+msg_store_file_size_limit = 64KiB
+warren.journal_file_size_limit = 64KiB
+"""
+
+
+@pytest.mark.warren_only
+def test_sizes_of_files_can_be_set_and_changed(make_broker: MakeBroker) -> None:
+    """Smaller ones roll sooner, and what they hold is read by a start that wants large ones."""
+    broker = make_broker(SMALL_FILES)
+    broker.start()
+    files = DataFiles(broker.data_dir)
+    declare_in(broker, "stored")
+    declare_in(broker, "indexed")
+    sent = numbered(2000, size=200), numbered(2000, size=80)
+    send(broker, sent[0], "stored")
+    send(broker, sent[1], "indexed")
+    assert len(files.bodies) >= 5
+    eventually(lambda: files.segments_of("indexed") != [], RECLAIMED_WITHIN_S)
+    broker.kill()
+    broker.configure("msg_store_file_size_limit = 16MiB\n")
+    broker.start()
+    assert bodies(look_once(broker, "stored")) == sent[0]
+    assert bodies(look_once(broker, "indexed")) == sent[1]
 
 
 def test_transient_messages_leave_no_trace(mortal: BrokerProcess, files: DataFiles) -> None:

@@ -7,6 +7,9 @@ sometimes stopped; sometimes its next start is killed too; then it is started, w
 and every queue is compared with the ledger (ledger.py says what is promised). With `--power` every
 second kill is a power cut. The seed gives the load and the moments; threads do what they like, so
 a seed repeats a run nearly and not exactly.
+
+Files are mostly kept so small that they roll, are compacted and scattered all the time, and queues
+are paged out from the first message on; how often that happened is told in the end (activity.py).
 """
 
 from __future__ import annotations
@@ -17,28 +20,47 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from acceptance.raw_client import ConnectionEnded, RawClient
 from acceptance.raw_methods import decode_method
 from broker_process import BrokerProcess
+from durability.activity import Activity
 from durability.data_files import DataFiles
 from durability.disk_faults import MESSAGE_FILES, DiskFaults
 from durability.ledger import Delivery, Ledger
-from durability.load import AGEING, QUEUES, declare_all, make_clients, method_of, receive_delivery
+from durability.load import (
+    AGEING,
+    QUEUES,
+    SHORT,
+    SHORT_LENGTH,
+    declare_all,
+    method_of,
+    receive_delivery,
+)
+from durability.load_clients import make_clients
 from durability.power_cut import Tape, cut_power
 from durability.under_test import IS_REFERENCE, TOPOLOGY_SAFE_AFTER_S
 
-READY_WITHIN_S: Final = 60.0 if IS_REFERENCE else 5.0
+READY_WITHIN_S: Final = 60.0 if IS_REFERENCE else 20.0
 LOAD_S_MAX: Final = 1.2
 OWED_MAX: Final = 5000
 FILES_CHANCE: Final = 0.4
 # RabbitMQ forgets after a clean stop which messages were delivered since.
 CLEAN_CHANCE: Final = 0.0 if IS_REFERENCE else 0.15
 KILLED_START_CHANCE: Final = 0.3
+RECOVERY_WITHIN_S: Final = 20.0
 MIB: Final = 2**20
+
+# Settings change from start to start: what one of them wrote, the next must be able to read.
+SETTINGS: Final = {
+    "msg_store_file_size_limit": ["64KiB", "256KiB", "1MiB", "16MiB"],
+    "warren.journal_file_size_limit": ["64KiB", "256KiB", "1MiB", "16MiB"],
+    "queue_index_embed_msgs_below": ["500", "3800", "4096"],
+    "vm_memory_high_watermark_paging_ratio": ["0.00001", "0.5"],
+}
 
 
 class TortureFailed(AssertionError):
@@ -53,12 +75,14 @@ class Round:
     moment: str = "load"
     killed_starts: int = 0
     ready_s: float = 0.0
+    unfinished: set[str] = field(default_factory=set)
 
     def __str__(self) -> str:
         starts = f", {self.killed_starts} starts killed" if self.killed_starts else ""
+        unfinished = f" (in a {', a '.join(sorted(self.unfinished))})" if self.unfinished else ""
         return (
-            f"round {self.number}: {self.end} after {self.load_s:.2f} s of {self.moment}{starts}, "
-            f"ready in {self.ready_s:.2f} s"
+            f"round {self.number}: {self.end}{unfinished} after {self.load_s:.2f} s of "
+            f"{self.moment}{starts}, ready in {self.ready_s:.2f} s"
         )
 
 
@@ -67,9 +91,12 @@ class Torture:
         self.directory = directory
         self.seed = seed
         self.chance = random.Random(seed)
-        self.ledger = Ledger()
+        self.ledger = Ledger(length_limits={SHORT: SHORT_LENGTH})
         self.kills = 0
-        self.broker = BrokerProcess(directory)
+        self.slowest_start_s = 0.0
+        self.keeps_evidence = False
+        self.broker = BrokerProcess(directory, config=self._settings())
+        self.activity = Activity(self.broker.log_path)
         self._files = DataFiles(self.broker.data_dir)
         self._faults = DiskFaults(directory / "faults", self.broker.data_dir)
         self._tape = Tape(MESSAGE_FILES, loses_names=not IS_REFERENCE)
@@ -93,6 +120,14 @@ class Torture:
         finally:
             self.broker.kill()
 
+    def summary(self) -> str:
+        ledger = self.ledger
+        return (
+            f"{self.kills} kills, {ledger.confirmed} messages confirmed, none lost; "
+            f"{ledger.delivered} delivered, {ledger.settled} acknowledgements known to be on the "
+            f"disk, none undone; slowest start {self.slowest_start_s:.2f} s\n{self.activity}"
+        )
+
     def _state(self) -> str:
         return f"{self.ledger.owed} messages, {self._files.total_bytes() // MIB} MiB"
 
@@ -105,6 +140,14 @@ class Torture:
                 f"--- the end of its log\n{self.broker.log()[-3000:]}"
             )
 
+    def _settings(self) -> str:
+        """For one life of the broker."""
+        if IS_REFERENCE:
+            return ""
+        chosen = {key: self.chance.choice(values) for key, values in SETTINGS.items()}
+        lines = (f"{key} = {value}" for key, value in chosen.items())
+        return "\n".join([*lines, "log.console.level = debug", ""])
+
     def _round(self, number: int) -> Round:
         happened = Round(number)
         self._load_and_end(happened)
@@ -112,9 +155,11 @@ class Torture:
         if self.chance.random() < KILLED_START_CHANCE:
             self._kill_a_start(happened)
         self._keep_evidence()
+        self.broker.configure(self._settings())
         began = time.monotonic()
         self.broker.start()
         happened.ready_s = time.monotonic() - began
+        self.slowest_start_s = max(self.slowest_start_s, happened.ready_s)
         if happened.ready_s > READY_WITHIN_S:
             self.ledger.problems.append(f"it took more than {READY_WITHIN_S} s to get ready")
         try:
@@ -131,9 +176,10 @@ class Torture:
 
     def _keep_evidence(self) -> None:
         """The files as they are before a start changes them, until the next one."""
-        copy = self.directory / "before-the-start"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.broker.data_dir, copy)
+        if self.keeps_evidence:
+            copy = self.directory / "before-the-start"
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(self.broker.data_dir, copy)
 
     def _load_and_end(self, happened: Round) -> None:
         clients = make_clients(self.broker.address, self.ledger, self.chance, happened.number)
@@ -149,6 +195,7 @@ class Torture:
             self.broker.stop()
         else:
             happened.end = self._kill()
+        happened.unfinished = self.activity.ended(happened.end != "clean stop")
         for client in clients:
             client.join()
         failures = [f"{c.name}: {c.failure!r}" for c in clients if c.failure]
@@ -156,8 +203,8 @@ class Torture:
 
     def _await_a_moment(self) -> str:
         """Any, or while files are made and removed: that is when most can go wrong."""
+        time.sleep(self.chance.uniform(0.02, LOAD_S_MAX))
         if self.chance.random() >= FILES_CHANCE:
-            time.sleep(self.chance.uniform(0.02, LOAD_S_MAX))
             return "load"
         before = self._files.names()
         deadline = time.monotonic() + 2 * LOAD_S_MAX
@@ -184,10 +231,15 @@ class Torture:
 
     def _kill_a_start(self, happened: Round) -> None:
         process = self.broker.launch()
-        time.sleep(self.chance.uniform(0, 8.0 if IS_REFERENCE else 0.8))
+        if not IS_REFERENCE:
+            deadline = time.monotonic() + RECOVERY_WITHIN_S
+            while "recovery" not in self.activity.under_way() and time.monotonic() < deadline:
+                time.sleep(0.001)
+        time.sleep(self.chance.uniform(0, 8.0 if IS_REFERENCE else 0.2))
         if process.poll() is not None:
             self._fail(happened, ["the broker ended during its start"])
         self.broker.kill()
+        self.activity.ended(is_killed=True)
         self.kills += 1
         happened.killed_starts += 1
 
@@ -237,12 +289,13 @@ def main() -> int:
     directory = options.keep or Path(tempfile.mkdtemp(prefix="torture-"))
     directory.mkdir(parents=True, exist_ok=True)
     torture = Torture(directory, options.seed, options.power)
+    torture.keeps_evidence = True
     try:
         torture.run(options.kills, options.minutes * 60)
     except AssertionError as failure:
         print(f"FAILED: {failure}", file=sys.stderr)
         return 1
-    print(f"{torture.kills} kills, {torture.ledger.confirmed} messages confirmed, none lost")
+    print(torture.summary())
     if not options.keep:
         shutil.rmtree(directory)
     return 0

@@ -322,6 +322,9 @@ class Queue(AbstractQueue):
         return limits.max_length_bytes is not None and backing.ready_bytes > limits.max_length_bytes
 
     def _drop_overflow(self) -> None:
+        """Not in a queue that refuses instead, which a requeue may well make longer than it is."""
+        if self.settings.overflow is not Overflow.DROP_HEAD:
+            return
         dropped: list[Message] = []
         while self.backing.length and self._overflows():
             if len(dropped) == DROPPED_PER_TURN_MAX:

@@ -1,7 +1,8 @@
 """What can be configured: each setting is declared once, as a field of `Config`.
 
 The names, values and defaults are those of RabbitMQ's rabbitmq.conf, so that an existing file
-works (`config_file` reads it). What the command line alone can say is a field without a key.
+works (`config_file` reads it); what RabbitMQ has no word for begins with `warren.`. What the
+command line alone can say is a field without a key.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from warren.server.config_values import (
     endpoint,
     fraction,
     one_of,
+    size_within,
     switch,
     text,
     whole_number,
 )
 from warren.server.logs import LEVELS
+from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -36,6 +39,7 @@ CLUSTER_PORT: Final = 25672
 FRAME_MAX_LOWEST: Final = 4096
 FRAME_MAX_HIGHEST: Final = 16_777_216
 MESSAGE_BYTES_MAX: Final = 536_870_912
+MIB: Final = 1_048_576
 
 _MILLISECONDS: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)
@@ -152,6 +156,19 @@ class Config:
     disk_free_limit_bytes: int | None = setting(
         "disk_free_limit.absolute", parse_size, None, "the same, as bytes; 50MB if nothing is said"
     )
+    embed_messages_below: int = setting(
+        "queue_index_embed_msgs_below", size_within(0, MIB), DEFAULT_SIZES.embed_below,
+        "messages smaller than this are kept in the queue index, larger ones in the message store",
+    )  # fmt: skip
+    store_file_bytes: int = setting(
+        "msg_store_file_size_limit", size_within(65_536, 256 * MIB), DEFAULT_SIZES.store_file,
+        "size at which a file of the message store is followed by another",
+    )  # fmt: skip
+    journal_file_bytes: int = setting(
+        "warren.journal_file_size_limit",
+        size_within(65_536, 256 * MIB), DEFAULT_SIZES.journal_file,
+        "size at which the journal is copied to the queues' segments and begun anew",
+    )  # fmt: skip
     auth_mechanisms: tuple[str, ...] = group(
         "auth_mechanisms", one_of("PLAIN", "AMQPLAIN"), ("PLAIN", "AMQPLAIN"), _values,
         "SASL mechanisms offered, in order",
@@ -190,6 +207,14 @@ class Config:
         "log.channel.level", _LEVEL, "debug", "the same, for errors that close channels"
     )
     log_queue_level: str = setting("log.queue.level", _LEVEL, "debug", "the same, for queues")
+
+    @property
+    def storage_sizes(self) -> StorageSizes:
+        return StorageSizes(
+            embed_below=self.embed_messages_below,
+            store_file=self.store_file_bytes,
+            journal_file=self.journal_file_bytes,
+        )
 
     @property
     def log_levels(self) -> dict[str, str]:

@@ -32,9 +32,7 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "memory_monitor_interval": _COUNT,
     "disk_monitor_interval": _COUNT,
     # Message storage.
-    "queue_index_embed_msgs_below": byte_size,
     "queue_index_max_journal_entries": _COUNT,
-    "msg_store_file_size_limit": byte_size,
     "lazy_queue_explicit_gc_run_operation_threshold": _COUNT,
     "classic_queue.default_version": whole_number(1, 2),
     # Cluster and mirrors.

@@ -90,6 +90,16 @@ def byte_size(value: str) -> int:
     return int(number) * int(thousand ** _POWERS[unit[0]])
 
 
+def size_within(lowest: int, highest: int) -> Reader[int]:
+    def read(value: str) -> int:
+        size = byte_size(value)
+        if not lowest <= size <= highest:
+            raise ValueError(f"expected a size from {lowest} to {highest} bytes, got '{value}'")
+        return size
+
+    return read
+
+
 def endpoint(value: str) -> Endpoint:
     """A port alone, or an address and a port: 5672, 10.0.0.1:5672, [::1]:5672."""
     host, separator, port = value.rpartition(":")

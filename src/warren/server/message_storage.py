@@ -17,6 +17,7 @@ from warren.storage.disk import Disk, RealDisk
 from warren.storage.index_format import NewerFormat
 from warren.storage.index_host import IndexHost
 from warren.storage.record_format import NewerStoreFormat
+from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 from warren.storage.vhost_storage import VhostStorage
 
 CLOSE_S_MAX: Final = 10.0
@@ -26,10 +27,16 @@ _log: Final = EventLog("storage")
 
 
 class MessageStorage:
-    def __init__(self, data_directory: Path, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        data_directory: Path,
+        disk: Disk | None = None,
+        sizes: StorageSizes = DEFAULT_SIZES,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._data_directory = data_directory
         self._disk = disk or RealDisk()
+        self._sizes = sizes
         self._workers = LoopWorkers()
         self._committers: dict[str, Committer] = {}
         self._last_error: int | None = None
@@ -85,7 +92,7 @@ class MessageStorage:
             new_promise=self._loop.create_future,
             random_bits=secrets.randbits,
         )
-        storage = VhostStorage(self._data_directory, vhost, host)
+        storage = VhostStorage(self._data_directory, vhost, host, self._sizes)
         storage.index.on_failure = self._failed
         try:
             await storage.open()

@@ -75,7 +75,7 @@ class Node:
         self.broker = Broker(self.store, access, queue_factory.make, new_token, clock)
         self.broker.admin = AccessAdmin(self.store, access, _defaults(config))
         queue_factory.vhosts = self.broker.vhosts
-        self.messages = MessageStorage(config.data_dir)
+        self.messages = MessageStorage(config.data_dir, sizes=config.storage_sizes)
         queue_factory.storages = self.messages.vhosts
         self.context = ConnectionContext(
             config, self.broker, queue_factory, self.connections, clock

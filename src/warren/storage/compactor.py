@@ -71,6 +71,8 @@ class Compactor:
             self._work = None
 
     async def _compact(self, files: list[StoreFile]) -> None:
+        path = self._directory.path
+        _log.debug("message store %s: compaction of %d files begins", path, len(files))
         for file in files:
             file.users += 1
         run = Compaction(self._directory, files)
@@ -91,6 +93,7 @@ class Compactor:
                 file.users -= 1
             if output is not None:
                 self._table.discard(output)
+            _log.debug("message store %s: compaction ends", path)
 
     async def _copy(self, run: Compaction, output: StoreFile) -> bool:
         """Whether it was finished: closing comes first."""

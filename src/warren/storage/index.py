@@ -67,6 +67,7 @@ class IndexStore:
 
     async def open(self) -> list[RecoveredQueue]:
         """Raises NewerFormat, before anything is changed, and OSError."""
+        _log.debug("vhost %r: recovery begins", self.layout.vhost)
         recovery = await self._recover()
         self.findings = recovery.findings
         self._report()
@@ -78,6 +79,7 @@ class IndexStore:
         if is_dirty or len(recovery.journal_sizes) > JOURNAL_FILES_MAX:
             self._chores.want_checkpoint()
         await self._chores.begin([q for q in self.queues.values() if is_interleaved(q)])
+        _log.debug("vhost %r: recovery ends", self.layout.vhost)
         return [describe(queue) for queue in self.queues.values()]
 
     def _adopt(self, recovery: Recovery) -> None:

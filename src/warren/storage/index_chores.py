@@ -173,12 +173,15 @@ class Chores:
 
     async def _shorten_journal(self) -> None:
         self._wants_checkpoint = False
+        vhost = self._layout.vhost
+        _log.debug("vhost %r: checkpoint begins", vhost)
         try:
             await self._scatter_and_checkpoint()
         except OSError:
             self._wants_checkpoint = True
             raise
         self._needed_bytes = self._batches.journal.total_bytes - self._batches.journal.size
+        _log.debug("vhost %r: checkpoint ends", vhost)
 
     async def _scatter_and_checkpoint(self) -> None:
         number = await self.scatter.roll()

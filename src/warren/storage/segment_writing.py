@@ -175,6 +175,7 @@ class SegmentFiles:
         """Let the file end where it should."""
         segment, queue = write.segment, write.queue
         if not segment.has_file:
+            _log.debug("segment %s begins", write.path)
             self._disk.truncate(descriptor, 0)
             header = file_header(SEGMENT_MAGIC, self._salt, queue.queue_id, segment.number)
             name = RecordBuffer(self._salt)

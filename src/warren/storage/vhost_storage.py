@@ -14,6 +14,7 @@ from warren.storage.index_host import IndexHost
 from warren.storage.layout import IndexLayout, vhost_directory
 from warren.storage.message_store import MessageStore
 from warren.storage.queue_index import QueueIndex
+from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 from warren.storage.states import TRANSIENT_FILE_MIN
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
@@ -22,7 +23,9 @@ _SALT_BITS: Final = 32
 
 
 class VhostStorage:
-    def __init__(self, data_directory: Path, vhost: str, host: IndexHost) -> None:
+    def __init__(
+        self, data_directory: Path, vhost: str, host: IndexHost, sizes: StorageSizes = DEFAULT_SIZES
+    ) -> None:
         directory = vhost_directory(data_directory, vhost)
         salt = host.random_bits(_SALT_BITS)
         self._host = host
@@ -38,6 +41,9 @@ class VhostStorage:
         )
         layout = IndexLayout(directory, vhost)
         self.index = IndexStore(layout, host, self._bodies, self._transient_bodies)
+        self._bodies.file_bytes = self._transient_bodies.file_bytes = sizes.store_file
+        self.index.embed_below = sizes.embed_below
+        self.index.journal_file_bytes = sizes.journal_file
         self._recovered: dict[str, RecoveredQueue] = {}
         self._backings: dict[str, VariableQueue] = {}
 

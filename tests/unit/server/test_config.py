@@ -10,6 +10,7 @@ from warren.server.config import Config, settings
 from warren.server.config_file import ConfigError, parse_config, read_config_file
 from warren.server.config_pending import PENDING
 from warren.server.config_values import Endpoint, byte_size
+from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 
 
 def config_of(content: str) -> Config:
@@ -122,6 +123,10 @@ def test_an_unknown_key_like_nothing_else_gets_no_suggestion() -> None:
             "expected bytes as in 4096, 512MiB or 2GB, got '2 parsecs'",
         ),
         (
+            "msg_store_file_size_limit = 1KiB",
+            "expected a size from 65536 to 268435456 bytes, got '1KiB'",
+        ),
+        (
             "cluster_partition_handling = hope",
             "expected one of ignore, pause_minority, pause_if_all_down, autoheal, got 'hope'",
         ),
@@ -146,7 +151,7 @@ def test_all_problems_are_told_at_once() -> None:
     "line",
     [
         "vm_memory_calculation_strategy = rss",
-        "queue_index_embed_msgs_below = 4096",
+        "queue_index_max_journal_entries = 4096",
         "cluster_partition_handling = pause_minority",
         "cluster_partition_handling.pause_if_all_down.nodes.1 = rabbit@a",
         "listeners.ssl.default = 5671",
@@ -181,6 +186,17 @@ def test_every_setting_has_a_meaning_to_print_and_a_default_it_would_accept() ->
 )
 def test_byte_sizes_have_rabbitmqs_units(text: str, size: int) -> None:
     assert byte_size(text) == size
+
+
+def test_sizes_of_files_are_those_the_storage_gets() -> None:
+    sizes = parse_config(
+        "queue_index_embed_msgs_below = 0\n"
+        "msg_store_file_size_limit = 1MiB\n"
+        "warren.journal_file_size_limit = 64k\n",
+        "test.conf",
+    ).config()
+    assert sizes.storage_sizes == StorageSizes(0, 1024**2, 65_536)
+    assert Config().storage_sizes == DEFAULT_SIZES
 
 
 def test_limits_of_memory_and_disk_are_read_with_their_units() -> None:
