@@ -1,4 +1,4 @@
-"""Users, vhosts, permissions and limits, set the way the broker under test allows.
+"""Users, vhosts, permissions, limits and policies, set the way the broker under test allows.
 
 Warren has no outside interface for them yet, so the tests that need them run a node in a thread of
 their own and call its administrator. A reference broker is asked over its HTTP API, at
@@ -12,7 +12,7 @@ import base64
 import http.client
 import json
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -43,6 +43,19 @@ class TopicGrant:
     read: str = ".*"
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A policy, or an operator policy."""
+
+    vhost: str
+    name: str
+    definition: Mapping[str, Any]
+    pattern: str = ""
+    priority: int = 0
+    apply_to: str = "all"
+    operator: bool = False
+
+
 class Administration(Protocol):
     address: Address
 
@@ -63,6 +76,10 @@ class Administration(Protocol):
     def limit_vhost(self, name: str, limit: str, value: int) -> None: ...
 
     def limit_user(self, name: str, limit: str, value: int) -> None: ...
+
+    def set_policy(self, rule: Rule) -> None: ...
+
+    def clear_policy(self, vhost: str, name: str, operator: bool = False) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -123,6 +140,17 @@ class InProcessAdministration:
     def limit_user(self, name: str, limit: str, value: int) -> None:
         self._run(self._admin.set_user_limits(name, {limit: value}))
 
+    def set_policy(self, rule: Rule) -> None:
+        from warren.model.records import Policy
+
+        policy = Policy(
+            rule.vhost, rule.name, rule.pattern, rule.definition, rule.priority, rule.apply_to
+        )
+        self._run(self._node.broker.policies.set(policy, rule.operator))
+
+    def clear_policy(self, vhost: str, name: str, operator: bool = False) -> None:
+        self._run(self._node.broker.policies.clear(vhost, name, operator))
+
     def stop(self) -> None:
         self._run(self._node.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -179,6 +207,20 @@ class HttpAdministration:
 
     def limit_user(self, name: str, limit: str, value: int) -> None:
         self._call("PUT", f"user-limits/{name}/{limit}", {"value": value})
+
+    def set_policy(self, rule: Rule) -> None:
+        family = "operator-policies" if rule.operator else "policies"
+        body = {
+            "pattern": rule.pattern,
+            "definition": rule.definition,
+            "priority": rule.priority,
+            "apply-to": rule.apply_to,
+        }
+        self._call("PUT", f"{family}/{quote(rule.vhost, safe='')}/{rule.name}", body)
+
+    def clear_policy(self, vhost: str, name: str, operator: bool = False) -> None:
+        family = "operator-policies" if operator else "policies"
+        self._call("DELETE", f"{family}/{quote(vhost, safe='')}/{name}")
 
     def stop(self) -> None:
         """Not ours to stop."""

@@ -181,3 +181,14 @@ async def test_explaining_names_the_origin_of_every_value(tmp_path: Path) -> Non
             ("user", True, "it is the strongest of those that match"),
             ("op", True, "it is the strongest of those that match"),
         ]
+
+
+async def test_s16_an_argument_keeps_a_queue_from_the_mode_of_a_policy(tmp_path: Path) -> None:
+    """S16, 4-32: the policy flips only queues without the argument."""
+    async with BrokerWorld(tmp_path) as world:
+        own = await declare(world, "own", Table([("x-queue-mode", longstr("default"))]))
+        plain = await declare(world, "plain")
+        for mode, is_lazy in (("lazy", True), ("default", False)):
+            await world.broker.policies.set(Policy("/", "p", "", {"queue-mode": mode}))
+            assert plain.settings.lazy is is_lazy
+            assert own.settings.lazy is False
