@@ -78,12 +78,27 @@ def ack(channel: int = 1, delivery_tag: int = 7, bits: int = 0) -> bytes:
     return frame(METHOD, channel, pack(">HHQB", 60, 80, delivery_tag, bits))
 
 
+def deliver(
+    channel: int = 1, consumer_tag: bytes = b"c", route: bytes | None = None, bits: int = 0
+) -> bytes:
+    arguments = short_string(consumer_tag) + pack(">QB", 7, bits) + (route or route_key())
+    return frame(METHOD, channel, pack(">HH", 60, 60) + arguments)
+
+
+def get_ok(channel: int = 1, route: bytes | None = None, messages_left: int = 3) -> bytes:
+    arguments = pack(">QB", 7, 1) + (route or route_key()) + pack(">I", messages_left)
+    return frame(METHOD, channel, pack(">HH", 60, 71) + arguments)
+
+
 def described(event: Any) -> tuple[Any, ...]:
     """All that can be seen of an event or a property block, the same for both kernels."""
     match type(event).__name__:
         case "Message":
             names = ["channel", "route_key", "flags", "body"]
             return (*(getattr(event, n) for n in names), described(event.properties), "Message")
+        case "Delivery":
+            names = ["channel", "consumer_tag", "delivery_tag", "redelivered", "messages_left"]
+            return (*(getattr(event, n) for n in names), described(event.message), "Delivery")
         case "PropertyBlock":
             names = ["raw", "flags", "is_malformed", "persistent", "priority", "expiration_ms"]
             names.append("needs_vetting")

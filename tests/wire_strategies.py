@@ -14,7 +14,9 @@ from wire_frames import (
     NO_PROPERTIES,
     ack,
     body,
+    deliver,
     frame,
+    get_ok,
     header,
     message,
     publish,
@@ -111,6 +113,15 @@ _headers = st.builds(header, channels, _body_sizes, _blocks, _class_ids, _weight
 _body_frames = st.builds(body, channels, _bodies)
 _messages = st.builds(message, _bodies, channels, _blocks, frame_bytes_max=st.integers(1, 60))
 _beginnings = st.tuples(_publishes, _headers, st.one_of(st.just(b""), _body_frames)).map(b"".join)
+_deliveries = st.one_of(
+    st.builds(deliver, channels, st.binary(max_size=5), _routes, octets),
+    st.builds(get_ok, channels, _routes, st.integers(0, 2**32 - 1)),
+)
+_delivered = st.builds(
+    lambda method, payload: method + header(1, len(payload)) + body(1, payload),
+    _deliveries,
+    _bodies,
+)
 _overruns = st.builds(
     lambda channel, size: publish(channel) + header(channel, size) + body(channel, bytes(size + 1)),
     channels,
@@ -126,6 +137,9 @@ _elements = [
     *[_messages] * 6,
     *[_beginnings] * 3,
     _overruns,
+    _deliveries,
+    _delivered,
+    _delivered,
     _publishes,
     _headers,
     _body_frames,

@@ -46,6 +46,15 @@ cdef class Ack:
     cdef readonly bint multiple
 
 
+cdef class Delivery:
+    cdef readonly uint16_t channel
+    cdef readonly bytes consumer_tag
+    cdef readonly uint64_t delivery_tag
+    cdef readonly bint redelivered
+    cdef readonly uint32_t messages_left
+    cdef readonly Message message
+
+
 cdef class Fault:
     cdef readonly int kind
     cdef readonly uint16_t channel
@@ -60,6 +69,7 @@ cdef class Assembly:
     cdef uint8_t flags
     cdef bytes route_key
     cdef PropertyBlock properties
+    cdef Delivery delivery
     cdef bytes body
     cdef Py_ssize_t filled
     cdef Py_ssize_t size
@@ -75,6 +85,7 @@ cdef class FrameReader:
     cdef public uint32_t frame_max
     cdef public uint64_t message_size_max
     cdef public bint stepwise
+    cdef public bint is_client
     cdef readonly uint64_t octets
     cdef readonly uint64_t frames
     cdef readonly bint has_stopped
@@ -104,6 +115,10 @@ cdef class FrameReader:
         self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
     ) except -1
     cdef int _publish(self, Assembly assembly, const uint8_t* payload, uint32_t size) except -1
+    cdef int _delivery(
+        self, Assembly assembly, uint16_t channel, const uint8_t* payload, uint32_t size
+    ) except -1
+    cdef bytes _route_key(self, const uint8_t* key, Py_ssize_t size)
     cdef int _header(
         self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
     ) except -1

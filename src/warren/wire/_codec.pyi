@@ -74,6 +74,26 @@ class Ack:
     def __init__(self, channel: int, delivery_tag: int, multiple: bool) -> None: ...
 
 @final
+class Delivery:
+    """What a client gets: basic.deliver, or basic.get-ok (whose consumer tag is empty)."""
+
+    channel: int
+    consumer_tag: bytes
+    delivery_tag: int
+    redelivered: bool
+    messages_left: int
+    message: Message
+    def __init__(
+        self,
+        channel: int,
+        consumer_tag: bytes,
+        delivery_tag: int,
+        redelivered: bool,
+        messages_left: int,
+        message: Message,
+    ) -> None: ...
+
+@final
 class Fault:
     """Something wrong in the byte stream; see wire/faults.py."""
 
@@ -94,6 +114,8 @@ class FrameReader:
     message_size_max: int
     stepwise: bool
     """One event per feed() (the handshake changes the rules as it goes)."""
+    is_client: bool
+    """Whether deliveries are understood, as one node does that asks another for messages."""
     octets: int
     frames: int
     has_stopped: bool

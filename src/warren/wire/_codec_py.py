@@ -19,6 +19,7 @@ from warren.wire._output_py import OutputBuffer
 from warren.wire._reader_py import FrameReader
 from warren.wire._values_py import (
     Ack,
+    Delivery,
     Fault,
     Message,
     MethodFrame,
@@ -28,6 +29,7 @@ from warren.wire._values_py import (
 
 __all__ = [
     "Ack",
+    "Delivery",
     "Fault",
     "FrameReader",
     "Message",

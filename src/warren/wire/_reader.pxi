@@ -251,6 +251,9 @@ cdef class FrameReader:
             ack.multiple = payload[12] & 1
             events.append(ack)
             return 0
+        if self.is_client and (index == BASIC_DELIVER or index == BASIC_GET_OK) \
+                and channel != 0 and self._delivery(assembly, channel, payload, size):
+            return 0
         events.append(MethodFrame(channel, PyBytes_FromStringAndSize(<char*>payload, size)))
         return 0
 
@@ -266,13 +269,50 @@ cdef class FrameReader:
         key_bytes += 1 + <Py_ssize_t>key[key_bytes]
         if 6 + key_bytes + 1 != size:
             return 0
-        if self._last_route_key is None or PyBytes_GET_SIZE(self._last_route_key) != key_bytes \
-                or memcmp(PyBytes_AS_STRING(self._last_route_key), key, key_bytes) != 0:
-            self._last_route_key = PyBytes_FromStringAndSize(<char*>key, key_bytes)
-        assembly.route_key = self._last_route_key
+        assembly.route_key = self._route_key(key, key_bytes)
+        assembly.delivery = None
         assembly.flags = payload[size - 1] & 3
         assembly.state = EXPECT_HEADER
         return 1
+
+    cdef int _delivery(
+        self, Assembly assembly, uint16_t channel, const uint8_t* payload, uint32_t size
+    ) except -1:
+        """Begin the content of a basic.deliver or basic.get-ok; 0 if the arguments do not fit."""
+        cdef bint is_got = read32(payload) == BASIC_GET_OK
+        cdef Py_ssize_t start = 4 if is_got else 5 + <Py_ssize_t>payload[4]
+        cdef Py_ssize_t end = <Py_ssize_t>size - (4 if is_got else 0)
+        cdef const uint8_t* key = payload + start + 9
+        cdef Py_ssize_t key_bytes
+        cdef Delivery delivery
+        if size < 5 or start + 9 + 2 > end:
+            return 0
+        key_bytes = 1 + <Py_ssize_t>key[0]
+        if start + 9 + key_bytes + 1 > end:
+            return 0
+        key_bytes += 1 + <Py_ssize_t>key[key_bytes]
+        if start + 9 + key_bytes != end:
+            return 0
+        delivery = Delivery.__new__(Delivery)
+        delivery.channel = channel
+        delivery.consumer_tag = b"" if is_got else (<const char*>payload)[5:start]
+        delivery.delivery_tag = read64(payload + start)
+        delivery.redelivered = payload[start + 8] & 1
+        delivery.messages_left = read32(payload + end) if is_got else 0
+        assembly.route_key = self._route_key(key, key_bytes)
+        assembly.delivery = delivery
+        assembly.flags = 0
+        assembly.state = EXPECT_HEADER
+        return 1
+
+    cdef bytes _route_key(self, const uint8_t* key, Py_ssize_t size):
+        """The last one again, if it is the same: publishers repeat themselves."""
+        cdef bytes last = self._last_route_key
+        if last is None or PyBytes_GET_SIZE(last) != size \
+                or memcmp(PyBytes_AS_STRING(last), key, size) != 0:
+            last = PyBytes_FromStringAndSize(<char*>key, size)
+            self._last_route_key = last
+        return last
 
     cdef int _header(
         self, uint16_t channel, const uint8_t* payload, uint32_t size, list events
@@ -362,7 +402,12 @@ cdef class FrameReader:
         message.flags = assembly.flags
         assembly.body = None
         assembly.state = EXPECT_METHOD
-        events.append(message)
+        if assembly.delivery is None:
+            events.append(message)
+            return 0
+        assembly.delivery.message = message
+        events.append(assembly.delivery)
+        assembly.delivery = None
         return 0
 
     cdef Assembly _assembly(self, uint16_t channel):

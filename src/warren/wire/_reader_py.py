@@ -24,7 +24,7 @@ from enum import Enum, auto
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from warren.wire._values_py import Ack, Fault, Message, MethodFrame, PropertyBlock
+from warren.wire._values_py import Ack, Delivery, Fault, Message, MethodFrame, PropertyBlock
 from warren.wire.fault_kinds import FaultKind
 
 FRAME_METHOD: Final = 1
@@ -37,6 +37,8 @@ FRAME_HEADER_BYTES: Final = 7
 CLASS_BASIC: Final = 60
 BASIC_PUBLISH: Final = b"\x00\x3c\x00\x28"
 BASIC_ACK: Final = b"\x00\x3c\x00\x50"
+BASIC_DELIVER: Final = b"\x00\x3c\x00\x3c"
+BASIC_GET_OK: Final = b"\x00\x3c\x00\x47"
 METHOD_BYTES_MIN: Final = 4
 ACK_BYTES: Final = 13
 CONTENT_HEADER_FIXED_BYTES: Final = 12
@@ -45,7 +47,7 @@ LANDING_BYTES_MIN: Final = 16384
 _FRAME_START: Final = Struct(">BHI")
 _CONTENT_START: Final = Struct(">HHQ")
 
-Event: TypeAlias = Message | MethodFrame | Ack | Fault
+Event: TypeAlias = Message | Delivery | MethodFrame | Ack | Fault
 
 
 class Frame(NamedTuple):
@@ -73,6 +75,14 @@ _FAULT_OF_STATE: Final = {
 _NO_PROPERTIES: Final = PropertyBlock(b"\x00\x00")
 
 
+class DeliveryArguments(NamedTuple):
+    consumer_tag: bytes
+    delivery_tag: int
+    redelivered: bool
+    messages_left: int
+    route_key: bytes
+
+
 @dataclass(slots=True, eq=False)
 class Assembly:
     """The content one channel is in the middle of sending."""
@@ -80,6 +90,7 @@ class Assembly:
     state: AssemblyState = AssemblyState.EXPECT_METHOD
     route_key: bytes = b""
     flags: int = 0
+    delivery: DeliveryArguments | None = None
     properties: PropertyBlock = _NO_PROPERTIES
     missing: int = 0
     body: list[bytearray] = field(default_factory=list)
@@ -111,13 +122,14 @@ class FrameReader:
 
     __slots__ = (
         "_assemblies", "_input", "_stream",
-        "frame_max", "frames", "has_stopped", "message_size_max", "octets", "stepwise",
+        "frame_max", "frames", "has_stopped", "is_client", "message_size_max", "octets", "stepwise",
     )  # fmt: skip
 
     def __init__(self, frame_max: int, message_size_max: int) -> None:
         self.frame_max = frame_max
         self.message_size_max = message_size_max
         self.stepwise = False
+        self.is_client = False
         self.octets = 0
         self.frames = 0
         self.has_stopped = False
@@ -231,7 +243,11 @@ class FrameReader:
             return
         assembly.state = AssemblyState.EXPECT_METHOD
         arguments = split_publish(payload) if payload.startswith(BASIC_PUBLISH) else None
-        if arguments is not None and channel != 0:
+        assembly.delivery = split_delivery(payload) if self.is_client and channel != 0 else None
+        if assembly.delivery is not None:
+            assembly.route_key, assembly.flags = assembly.delivery.route_key, 0
+            assembly.state = AssemblyState.EXPECT_HEADER
+        elif arguments is not None and channel != 0:
             assembly.route_key, assembly.flags = arguments
             assembly.state = AssemblyState.EXPECT_HEADER
         elif payload.startswith(BASIC_ACK) and len(payload) == ACK_BYTES and channel != 0:
@@ -290,7 +306,7 @@ class FrameReader:
         message.channel = channel
         assembly.body = []
         assembly.state = AssemblyState.EXPECT_METHOD
-        events.append(message)
+        events.append(_delivered(assembly.delivery, message) if assembly.delivery else message)
 
     def _assembly(self, channel: int) -> Assembly:
         return self._assemblies.setdefault(channel, Assembly())
@@ -315,3 +331,31 @@ def split_publish(payload: bytes) -> tuple[bytes, int] | None:
     if position + 1 != len(payload):
         return None
     return payload[start:position], payload[position] & 3
+
+
+def split_delivery(payload: bytes) -> DeliveryArguments | None:
+    """What a basic.deliver or basic.get-ok says; None if it is neither, or does not fit."""
+    is_got = payload.startswith(BASIC_GET_OK)
+    if (not is_got and not payload.startswith(BASIC_DELIVER)) or len(payload) < 5:
+        return None
+    start = 4 if is_got else 5 + payload[4]
+    end = len(payload) - (4 if is_got else 0)
+    position = start + 9
+    for _ in ("exchange", "routing key"):
+        if position >= end:
+            return None
+        position += 1 + payload[position]
+    if position != end:
+        return None
+    return DeliveryArguments(
+        consumer_tag=b"" if is_got else payload[5:start],
+        delivery_tag=int.from_bytes(payload[start : start + 8], "big"),
+        redelivered=bool(payload[start + 8] & 1),
+        messages_left=int.from_bytes(payload[end:], "big") if is_got else 0,
+        route_key=payload[start + 9 : end],
+    )
+
+
+def _delivered(arguments: DeliveryArguments, message: Message) -> Delivery:
+    tag, number, redelivered, left, _ = arguments
+    return Delivery(message.channel, tag, number, redelivered, left, message)

@@ -57,6 +57,21 @@ cdef class Ack:
 
 @cython.final
 @cython.no_gc
+cdef class Delivery:
+    def __init__(
+        self, int channel, bytes consumer_tag, uint64_t delivery_tag, bint redelivered,
+        uint32_t messages_left, Message message,
+    ):
+        self.channel = channel
+        self.consumer_tag = consumer_tag
+        self.delivery_tag = delivery_tag
+        self.redelivered = redelivered
+        self.messages_left = messages_left
+        self.message = message
+
+
+@cython.final
+@cython.no_gc
 cdef class Fault:
     def __init__(self, int kind, int channel, int frame_type, bytes payload, uint64_t detail):
         self.kind = kind

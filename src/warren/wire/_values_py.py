@@ -111,6 +111,18 @@ class Ack:
 
 
 @dataclass(slots=True, eq=False)
+class Delivery:
+    """What a client gets: basic.deliver, or basic.get-ok (whose consumer tag is empty)."""
+
+    channel: int
+    consumer_tag: bytes
+    delivery_tag: int
+    redelivered: bool
+    messages_left: int
+    message: Message
+
+
+@dataclass(slots=True, eq=False)
 class Fault:
     """Something wrong in the byte stream."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from warren.wire._codec import (
         Ack,
+        Delivery,
         Fault,
         FrameReader,
         Message,
@@ -34,6 +35,7 @@ else:
 
         BACKEND = "pure"
     Ack = _backend.Ack
+    Delivery = _backend.Delivery
     Fault = _backend.Fault
     FrameReader = _backend.FrameReader
     Message = _backend.Message
@@ -45,6 +47,7 @@ else:
 __all__ = [
     "BACKEND",
     "Ack",
+    "Delivery",
     "Fault",
     "FrameReader",
     "Message",

@@ -56,11 +56,12 @@ def small_readers(kernels: Kernels) -> list[Any]:
 
 
 @thorough
-@given(data=streams, boundaries=cuts)
+@given(data=streams, boundaries=cuts, is_client=st.booleans())
 def test_both_give_the_same_events_at_every_piece(
-    kernels: Kernels, data: bytes, boundaries: list[int]
+    kernels: Kernels, data: bytes, boundaries: list[int], is_client: bool
 ) -> None:
     compiled, pure = small_readers(kernels)
+    compiled.is_client = pure.is_client = is_client
     for piece in cut(data, boundaries):
         events = [described(event) for event in compiled.feed(piece)]
         assert events == [described(event) for event in pure.feed(piece)]

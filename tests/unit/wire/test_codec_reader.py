@@ -19,10 +19,12 @@ from wire_frames import (
     NO_PROPERTIES,
     ack,
     body,
+    deliver,
     described,
     event_names,
     feed_all,
     frame,
+    get_ok,
     header,
     message,
     only,
@@ -315,3 +317,34 @@ def test_the_memory_of_an_announced_body_is_not_spent_before_it_comes(kernel: Mo
         reader.feed(publish(channel) + header(channel, MESSAGE_SIZE_MAX, NO_PROPERTIES))
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
     assert grown_kib < MESSAGE_SIZE_MAX // 1024
+
+
+class TestDeliveries:
+    """What one node gets that asks another for messages."""
+
+    def test_a_client_gets_a_delivery_whole(self, reader: Any) -> None:
+        reader.is_client = True
+        route = route_key(b"logs", b"a.b")
+        delivered = deliver(3, b"tag", route, bits=1) + header(3, 5) + body(3, b"hello")
+        event = only(reader.feed(delivered))
+        assert (event.channel, event.consumer_tag, event.delivery_tag) == (3, b"tag", 7)
+        assert (event.redelivered, event.messages_left) == (True, 0)
+        assert (event.message.route_key, event.message.body) == (route, b"hello")
+
+    def test_a_client_gets_what_it_fetched(self, reader: Any) -> None:
+        reader.is_client = True
+        event = only(reader.feed(get_ok(1, messages_left=9) + header(1, 0)))
+        assert (event.consumer_tag, event.delivery_tag, event.messages_left) == (b"", 7, 9)
+
+    @pytest.mark.parametrize("lost", range(1, 12))
+    def test_one_that_does_not_fit_is_a_method_for_the_strict_decoder(
+        self, reader: Any, lost: int
+    ) -> None:
+        reader.is_client = True
+        payload = deliver()[7:-1]
+        event = only(reader.feed(frame(METHOD, 1, payload[: len(payload) - lost])))
+        assert event_names([event]) == ["MethodFrame"]
+
+    def test_a_server_knows_no_deliveries(self, reader: Any) -> None:
+        events = reader.feed(deliver() + header(1, 0))
+        assert event_names(events) == ["MethodFrame", "EXPECTED_METHOD"]
