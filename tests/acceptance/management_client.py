@@ -53,6 +53,11 @@ class Api:
     def delete(self, *parts: str, **query: object) -> Answer:
         return self.call("DELETE", _path(parts, query))
 
+    @property
+    def credentials(self) -> dict[str, str]:
+        encoded = base64.b64encode(f"{self.user}:{self._password}".encode()).decode()
+        return {"Authorization": f"Basic {encoded}"}
+
     def must(self, answer: Answer) -> Any:
         """What was answered, which must not be a refusal."""
         assert answer.status < 300, answer
@@ -67,8 +72,7 @@ class Api:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         if headers is None:
-            encoded = base64.b64encode(f"{self.user}:{self._password}".encode()).decode()
-            headers = {"Authorization": f"Basic {encoded}", "Content-Type": "application/json"}
+            headers = {**self.credentials, "Content-Type": "application/json"}
         if raw is None and body is not None:
             raw = json.dumps(body).encode()
         connection = http.client.HTTPConnection(

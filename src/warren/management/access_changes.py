@@ -1,19 +1,13 @@
-"""Users and permissions as JSON describes them, put in force; requests and definitions do the same.
-
-What RabbitMQ's administration refuses comes here as bad requests with its terms for them.
-"""
+"""Users and permissions as requests and definitions files describe them, put in force."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
-from warren.auth.admin import AccessAdmin, AdminError, NoSuchUser, NoSuchVhost
+from warren.auth.admin import AccessAdmin
 from warren.auth.passwords import MD5, SHA256, hash_password
-from warren.auth.patterns import InvalidPattern
 from warren.auth.permissions import Permission, TopicPermission
 from warren.auth.users import ADMINISTRATOR, User
 from warren.management.bodies import Body
@@ -22,21 +16,6 @@ from warren.management.json import Json
 
 # Before 3.6 passwords were hashed with MD5, and files of that time do not say so.
 _FIRST_WITH_SHA256: Final = (3, 6)
-
-
-@contextmanager
-def admin_refusals() -> Iterator[None]:
-    """What the administrator of access cannot do, as RabbitMQ's API words it."""
-    try:
-        yield
-    except NoSuchUser as error:
-        raise bad_request(["no_such_user", error.name]) from None
-    except NoSuchVhost as error:
-        raise bad_request(["no_such_vhost", error.name]) from None
-    except InvalidPattern as error:
-        raise bad_request(["invalid_regexp", error.pattern, [error.reason, 0]]) from None
-    except AdminError as error:
-        raise bad_request(str(error)) from None
 
 
 async def put_user(admin: AccessAdmin, name: str, body: Body, version: str = "") -> None:
@@ -50,8 +29,7 @@ async def put_user(admin: AccessAdmin, name: str, body: Body, version: str = "")
     elif "password_hash" in body:
         stored = _password_hash(body)
         algorithm = body.text("hashing_algorithm", _default_algorithm(version))
-    with admin_refusals():
-        await admin.put_user(User(name, stored, algorithm, tags, limits_of(body)))
+    await admin.put_user(User(name, stored, algorithm, tags, limits_of(body)))
 
 
 def tags_of(body: Body) -> tuple[str, ...]:
@@ -84,14 +62,12 @@ def whole_number(value: Json) -> int:
 
 async def put_permission(admin: AccessAdmin, user: str, vhost: str, body: Body) -> None:
     patterns = body.texts("configure", "write", "read")
-    with admin_refusals():
-        await admin.set_permissions(Permission(user, vhost, *patterns))
+    await admin.set_permissions(Permission(user, vhost, *patterns))
 
 
 async def put_topic_permission(admin: AccessAdmin, user: str, vhost: str, body: Body) -> None:
     exchange, write, read = body.texts("exchange", "write", "read")
-    with admin_refusals():
-        await admin.set_topic_permissions(TopicPermission(user, vhost, exchange, write, read))
+    await admin.set_topic_permissions(TopicPermission(user, vhost, exchange, write, read))
 
 
 def _password_hash(body: Body) -> str:

@@ -12,7 +12,19 @@ from starlette.routing import Mount
 from warren.management.dispatch import Dispatch
 from warren.management.errors import Refusal, no_such_object
 from warren.management.resource import Resource
-from warren.management.routes import bindings, exchanges, limits, permissions, queues, users, vhosts
+from warren.management.routes import (
+    bindings,
+    cluster,
+    definitions,
+    exchanges,
+    limits,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
 from warren.metadata.store import MetadataUnavailable
 from warren.server.http import ready_route
 
@@ -21,9 +33,13 @@ if TYPE_CHECKING:
 
 _FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
     bindings.RESOURCES,
+    cluster.RESOURCES,
+    definitions.RESOURCES,
     exchanges.RESOURCES,
     limits.RESOURCES,
+    parameters.RESOURCES,
     permissions.RESOURCES,
+    policies.RESOURCES,
     queues.RESOURCES,
     users.RESOURCES,
     vhosts.RESOURCES,

@@ -110,6 +110,7 @@ class Rule:
 
     permits: Callable[[Call], bool]
     refusal: str = ""
+    is_login_needed: bool = True
 
     def require(self, call: Call) -> None:
         if not self.permits(call):
@@ -131,6 +132,8 @@ def _in_visible_vhost(call: Call) -> bool:
 _NO_VHOST: Final = "User not authorised to access virtual host"
 _NO_OBJECT: Final = "User not authorised to access object"
 
+# Without a name, even.
+EVERYBODY: Final = Rule(lambda call: True, is_login_needed=False)
 # Every tag will do.
 ANY_TAG: Final = Rule(lambda call: True)
 ADMINISTRATORS: Final = Rule(lambda call: call.caller.is_administrator, "Not administrator user")

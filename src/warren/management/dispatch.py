@@ -18,11 +18,16 @@ from starlette.types import Receive, Scope, Send
 from warren.management.call import Call
 from warren.management.caller import authenticate
 from warren.management.columns import parse_columns, with_columns
-from warren.management.errors import EmptyRefusal, Refusal, no_such_object, refusal_of
+from warren.management.errors import (
+    REFUSED,
+    EmptyRefusal,
+    Refusal,
+    no_such_object,
+    refusal_of,
+)
 from warren.management.json import Json
 from warren.management.listing import json_response
 from warren.management.resource import PARAMETER, Resource, path_pattern
-from warren.model.errors import AmqpError
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -47,7 +52,7 @@ class Dispatch:
             response = await self._respond(request)
         except Refusal as refusal:
             response = refusal.response()
-        except AmqpError as error:
+        except REFUSED as error:
             response = refusal_of(error).response()
         await response(scope, receive, send)
 
@@ -61,7 +66,8 @@ class Dispatch:
         if handler is None:
             raise EmptyRefusal(405, allowed)
         call = Call(self._node, request, parts)
-        call.caller = authenticate(request, self._node.broker.access)
+        if resource.rule.is_login_needed:
+            call.caller = authenticate(request, self._node.broker.access)
         resource.rule.require(call)
         is_there = resource.exists(call)
         if not is_there and method != "PUT":

@@ -11,12 +11,17 @@ from typing import Final
 
 from starlette.responses import Response
 
+from warren.auth.admin import AdminError, NoSuchUser, NoSuchVhost
 from warren.management.json import Json, encode
 from warren.model.errors import AmqpError
+from warren.model.regular_expressions import InvalidPattern
 
 JSON_TYPE: Final = "application/json"
 CHALLENGE: Final = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
 _NO_HEADERS: Final[Mapping[str, str]] = {}
+
+# What the broker refuses with, whoever asks: `refusal_of` makes an answer of it.
+REFUSED: Final = (AmqpError, AdminError, InvalidPattern)
 
 
 class Refusal(Exception):
@@ -69,8 +74,23 @@ def no_such_object() -> Refusal:
     return Refusal(404, "Object Not Found", "Not Found")
 
 
-def refusal_of(error: AmqpError) -> Refusal:
-    """How a refusal that a channel would have got looks over HTTP."""
+def refusal_of(error: Exception) -> Refusal:
+    """How one of REFUSED looks over HTTP."""
+    match error:
+        case AmqpError():
+            return _refusal_of_channel(error)
+        case NoSuchUser():
+            return bad_request(["no_such_user", error.name])
+        case NoSuchVhost():
+            return bad_request(["no_such_vhost", error.name])
+        case InvalidPattern():
+            return bad_request(["invalid_regexp", error.pattern, [error.reason, error.position]])
+        case _:
+            return bad_request(str(error))
+
+
+def _refusal_of_channel(error: AmqpError) -> Refusal:
+    """What would have closed a client's channel."""
     if error.name == "NOT_FOUND":
         return not_found(error.explanation)
     if error.name in {"ACCESS_REFUSED", "NOT_ALLOWED"}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from warren.auth.admin import InvalidLimits
-from warren.management.access_changes import admin_refusals, whole_number
+from warren.management.access_changes import whole_number
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, VHOST_VIEWERS
 from warren.management.errors import bad_request, no_such_object, not_found
@@ -56,16 +56,14 @@ async def _put_of_user(call: Call) -> None:
     (value,) = (await call.body()).require("value")
     name, limit = call.parts["user"], call.parts["name"]
     limits = {**call.broker.access.directory.user_limits(name), limit: whole_number(value)}
-    with admin_refusals():
-        await call.broker.admin.set_user_limits(name, limits)
+    await call.broker.admin.set_user_limits(name, limits)
 
 
 async def _delete_of_user(call: Call) -> None:
     name = call.parts["user"]
     limits = dict(call.broker.access.directory.user_limits(name))
     limits.pop(call.parts["name"], None)
-    with admin_refusals():
-        await call.broker.admin.set_user_limits(name, limits)
+    await call.broker.admin.set_user_limits(name, limits)
 
 
 RESOURCES: Final = (

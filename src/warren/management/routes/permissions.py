@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from warren.auth.permissions import Permission, TopicPermission
 from warren.management.access_changes import (
-    admin_refusals,
     put_permission,
     put_topic_permission,
 )
@@ -56,8 +55,7 @@ async def _put(call: Call) -> None:
 
 
 async def _delete(call: Call) -> None:
-    with admin_refusals():
-        await call.broker.admin.clear_permissions(call.parts["user"], call.parts["vhost"])
+    await call.broker.admin.clear_permissions(call.parts["user"], call.parts["vhost"])
 
 
 def _require_owners(call: Call) -> None:
@@ -102,8 +100,7 @@ async def _put_topics(call: Call) -> None:
 
 async def _delete_topics(call: Call) -> None:
     user, vhost = call.parts["user"], call.parts["vhost"]
-    with admin_refusals():
-        await call.broker.admin.clear_topic_permissions(user, vhost, call.parts.get("exchange"))
+    await call.broker.admin.clear_topic_permissions(user, vhost, call.parts.get("exchange"))
 
 
 def _topics(path: str) -> Resource:

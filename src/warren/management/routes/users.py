@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.auth.users import User
-from warren.management.access_changes import admin_refusals, put_user
+from warren.management.access_changes import put_user
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG
 from warren.management.errors import bad_request
@@ -61,8 +61,7 @@ async def _put(call: Call) -> None:
 
 
 async def _delete(call: Call) -> None:
-    with admin_refusals():
-        await call.broker.admin.delete_user(call.parts["user"])
+    await call.broker.admin.delete_user(call.parts["user"])
 
 
 async def _bulk_delete(call: Call) -> None:
@@ -70,8 +69,7 @@ async def _bulk_delete(call: Call) -> None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise bad_request(["not_a_list", "users"])
     for name in names:
-        with admin_refusals():
-            await call.broker.admin.delete_user(name)
+        await call.broker.admin.delete_user(name)
 
 
 async def _list_permissions(call: Call) -> Response:

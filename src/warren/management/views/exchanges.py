@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
+from warren.management.views.policies import policy_of_exchange
 from warren.model.records import ExchangeRecord
 from warren.routing.exchange import Exchange
 
@@ -33,6 +34,7 @@ def describe_exchange(record: ExchangeRecord) -> JsonObject:
 def show_exchange(exchange: Exchange, node: Node) -> JsonObject:
     record = exchange.record
     shown = describe_exchange(record)
+    shown.update(policy_of_exchange(record, node))
     if figures := node.statistics.of_exchange(record.vhost, record.name):
         shown["message_stats"] = figures
     return shown

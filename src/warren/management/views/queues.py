@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
+from warren.management.views.policies import policy_of_queue
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.queue import Queue
@@ -45,7 +46,7 @@ def describe_queue(record: QueueRecord) -> JsonObject:
 def show_queue(queue: Queue, node: Node) -> JsonObject:
     shown = describe_queue(queue.record)
     shown.update(_counts(queue.backing))
-    shown.update(_policies(queue, node))
+    shown.update(policy_of_queue(queue.record, node))
     shown.update(_consumers(queue))
     shown.update(
         backing_queue_status=_backing_queue_status(queue),
@@ -91,10 +92,6 @@ def _counts(backing: BackingQueue) -> JsonObject:
         "messages_unacknowledged_details": at_rest,
         "messages_unacknowledged_ram": unacked,
     }
-
-
-def _policies(queue: Queue, node: Node) -> JsonObject:
-    return {"effective_policy_definition": {}, "operator_policy": None, "policy": None}
 
 
 def _consumers(queue: Queue) -> JsonObject:
