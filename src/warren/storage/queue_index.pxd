@@ -78,6 +78,7 @@ cdef class QueueIndex:
     cdef object _publish_late(self, uint64_t sequence)
     cdef object _publish_stored(self, QueuedType queued)
     cdef object _cancel(self, QueuedType queued)
+    cdef object _answer(self, QueuedType queued)
     cdef bint _ack_transient(self, QueuedType queued, uint8_t state) except -1
     cdef object _ack_stored(self, QueuedType queued, uint8_t state)
     @cython.locals(first=uint64_t, end=uint64_t, body_bytes=uint64_t)

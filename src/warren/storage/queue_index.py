@@ -213,10 +213,7 @@ class QueueIndex:
     def _cancel(self, queued: QueuedMessage) -> None:
         """Not written yet: it never will be, and the publisher need not wait any longer."""
         queued.state = _DEAD
-        publisher = queued.publisher
-        if publisher is not None:
-            queued.publisher = None
-            publisher.confirmed(queued.publisher_sequence)
+        self._answer(queued)
         self.gathered_dead += 1
         if self.gathered_stored:
             persistent = queued.message.properties.persistent
@@ -225,6 +222,13 @@ class QueueIndex:
             self.gathered = in_state(self.gathered, _GATHERED)
             self.gathered_stored = in_state(self.gathered_stored, _GATHERED)
             self.gathered_dead = 0
+
+    def _answer(self, queued: QueuedMessage) -> None:
+        """Nothing is owed to its publisher any more: it is safe, or was acknowledged before."""
+        publisher = queued.publisher
+        if publisher is not None:
+            queued.publisher = None
+            publisher.confirmed(queued.publisher_sequence)
 
     def _ack_transient(self, queued: QueuedMessage, state: int) -> bool:
         """Whether it was transient; then nothing is recorded."""
@@ -350,6 +354,7 @@ class QueueIndex:
         embedded: list[QueuedMessage] = []
         for queued in writing:
             if queued.state != _WRITING:
+                self._answer(queued)
                 continue
             queued.state = _GATHERED
             message = queued.message

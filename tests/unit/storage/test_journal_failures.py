@@ -57,6 +57,20 @@ async def test_after_a_failure_everything_is_written_to_another_file(
     assert await sequences_after_power_cut(world) == list(range(10))
 
 
+@pytest.mark.parametrize("size", [100, 5_000])
+async def test_what_is_acked_while_its_batch_fails_is_answered(
+    world: IndexWorld, size: int
+) -> None:
+    """S5: it is not written again, so nobody else would tell its publisher."""
+    disk_of(world).fail("sync", errno.EIO, on="0.jif")
+    published = [world.publish(body=bytes(size)) for _ in range(10)]
+    await asyncio.sleep(0)
+    world.queue().ack(published[:5])
+    await world.index.flush()
+    assert sorted(world.publisher.told) == list(range(10))
+    assert await sequences_after_power_cut(world) == [5, 6, 7, 8, 9]
+
+
 async def test_what_a_failed_batch_left_behind_is_void(world: IndexWorld) -> None:
     """An ack of a message whose first writing failed: it does not come back from there."""
     disk_of(world).fail("sync", errno.EIO, on="0.jif")
