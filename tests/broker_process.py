@@ -132,6 +132,11 @@ class BrokerProcess:
         return self._process is None or self._process.poll() is not None
 
     @property
+    def was_killed(self) -> bool:
+        """Whether it has ended by SIGKILL, whoever sent that."""
+        return self._process is not None and self._process.poll() == -signal.SIGKILL
+
+    @property
     def pid(self) -> int:
         assert self._process is not None, "the broker is not running"
         return self._process.pid

@@ -5,7 +5,8 @@
  *   sync  PART delay_ms=N errno=N          fsync and fdatasync
  *   write PART errno=N bytes=N short=N     writes and allocations; `bytes` pass first
  *   open  PART errno=N                     opening for writing, making, renaming, removing
- *   any of them: skip=N (let the first N pass), count=N (then stop)
+ *   any   PART ...                         all of these
+ *   any of them: skip=N (let the first N pass), count=N (then stop), kill=1 (SIGKILL instead)
  * Every fault that happened is a line in FAULTS_CONTROL.hits.
  *
  * FAULTS_TAPE records what was written and what was synced, FAULTS_TRASH keeps what was removed:
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,12 +31,12 @@
 
 #define RULES_MAX 8
 #define PARTS_MAX 1024
-enum operation { SYNC, WRITE, OPEN };
+enum operation { SYNC, WRITE, OPEN, ANY };
 
 struct rule {
     enum operation operation;
     char part[256];
-    long delay_ms, error, bytes, short_bytes, skip, count;
+    long delay_ms, error, bytes, short_bytes, skip, count, kills;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -101,13 +103,15 @@ static void read_rule(const char *line) {
     char operation[16];
     struct rule *rule = &rules[rule_count];
     if (rule_count == RULES_MAX || sscanf(line, "%15s %255s", operation, rule->part) != 2) return;
-    rule->operation = operation[0] == 's' ? SYNC : operation[0] == 'w' ? WRITE : OPEN;
+    rule->operation = operation[0] == 's' ? SYNC : operation[0] == 'w' ? WRITE
+                      : operation[0] == 'a' ? ANY : OPEN;
     rule->delay_ms = number_after(line, " delay_ms=", 0);
     rule->error = number_after(line, " errno=", 0);
     rule->bytes = number_after(line, " bytes=", 0);
     rule->short_bytes = number_after(line, " short=", 0);
     rule->skip = number_after(line, " skip=", 0);
     rule->count = number_after(line, " count=", LONG_MAX);
+    rule->kills = number_after(line, " kill=", 0);
     rule_count++;
 }
 
@@ -147,12 +151,13 @@ static struct verdict judge(enum operation operation, const char *path, size_t s
     struct verdict verdict = {0, 0, size};
     const char *control = setting("FAULTS_CONTROL");
     if (!control) return verdict;
-    int saved = errno, hit = 0;
+    int saved = errno, hit = 0, kills = 0;
     pthread_mutex_lock(&lock);
     read_rules(control);
     for (int i = 0; i < rule_count; i++) {
         struct rule *rule = &rules[i];
-        if (rule->operation != operation || !strstr(path, rule->part)) continue;
+        if (rule->operation != operation && rule->operation != ANY) continue;
+        if (!strstr(path, rule->part)) continue;
         if (rule->skip > 0) { rule->skip--; continue; }
         if (rule->bytes > 0) {
             if ((long)size <= rule->bytes) { rule->bytes -= size; continue; }
@@ -164,6 +169,7 @@ static struct verdict judge(enum operation operation, const char *path, size_t s
         if (rule->count <= 0) continue;
         if (rule->short_bytes && size <= (size_t)rule->short_bytes) continue;
         rule->count--;
+        kills = rule->kills;
         verdict.delay_ms = rule->delay_ms;
         verdict.error = rule->error;
         if (rule->short_bytes) verdict.size = rule->short_bytes;
@@ -172,6 +178,7 @@ static struct verdict judge(enum operation operation, const char *path, size_t s
     }
     pthread_mutex_unlock(&lock);
     if (hit) record_hit(control, names[operation], path);
+    if (kills) syscall(SYS_kill, getpid(), SIGKILL);
     errno = saved;
     if (verdict.delay_ms) {
         struct timespec pause = {verdict.delay_ms / 1000, verdict.delay_ms % 1000 * 1000000};

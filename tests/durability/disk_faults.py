@@ -83,11 +83,23 @@ class DiskFaults:
             f"write {part} errno={errno.EROFS}",
         )
 
+    def watch(self, part: str = MESSAGE_FILES) -> None:
+        """Harm nothing; `hits` lists what is done."""
+        self._hits.unlink(missing_ok=True)
+        self.rule(f"any {part}")
+
+    def kill_before(self, step: int, part: str = MESSAGE_FILES) -> None:
+        """The process dies instead of doing this step to its files, counted from 0."""
+        self.rule(f"any {part} skip={step} count=1 kill=1")
+
     def clear(self) -> None:
         self._control.unlink(missing_ok=True)
 
+    @property
+    def _hits(self) -> Path:
+        return self._control.with_name(self._control.name + ".hits")
+
     def hits(self, operation: str = "") -> list[str]:
         """The faults that happened: `OPERATION PATH` each."""
-        hits = self._control.with_name(self._control.name + ".hits")
-        lines = hits.read_text().splitlines() if hits.exists() else []
+        lines = self._hits.read_text().splitlines() if self._hits.exists() else []
         return [line for line in lines if line.startswith(operation)]
