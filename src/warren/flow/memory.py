@@ -61,14 +61,19 @@ class MemoryMonitor:
     def set_watermark(self, watermark: Amount) -> None:
         self.limit_bytes = watermark_bytes(watermark, self.total_bytes)
 
+    def look(self, bound_bytes: int) -> int:
+        """What is held; if that is more than the bound, without what need not be."""
+        self.used_bytes = self._read_used()
+        if self.used_bytes > bound_bytes:
+            self._give_back()
+            self.used_bytes = self._read_used()
+        return self.used_bytes
+
     def check(self) -> bool:
         """Look, and set or clear the alarm; says whether that changed it. No hysteresis, as in
         RabbitMQ: between two checks lies a second."""
         was_alarmed = self.is_alarmed
-        self.used_bytes = self._read_used()
-        if self.used_bytes > self.limit_bytes:
-            self._give_back()
-            self.used_bytes = self._read_used()
+        self.look(self.limit_bytes)
         if self.used_bytes > self.limit_bytes:
             self._board.set(self._node, Resource.MEMORY)
         else:

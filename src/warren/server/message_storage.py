@@ -13,6 +13,7 @@ from warren.server.data_directory import DataDirectoryError
 from warren.server.logs import EventLog
 from warren.server.workers import LoopWorkers
 from warren.storage.committer import Committer, make_committer
+from warren.storage.credits import paging_credit
 from warren.storage.disk import Disk, RealDisk
 from warren.storage.index_format import NewerFormat
 from warren.storage.index_host import IndexHost
@@ -38,6 +39,7 @@ class MessageStorage:
         self._disk = disk or RealDisk()
         self._sizes = sizes
         self._workers = LoopWorkers()
+        self.paging_credit = paging_credit()
         self._committers: dict[str, Committer] = {}
         self._last_error: int | None = None
         self._opening: dict[str, asyncio.Future[None]] = {}
@@ -91,6 +93,7 @@ class MessageStorage:
             call_soon=self._loop.call_soon,
             new_promise=self._loop.create_future,
             random_bits=secrets.randbits,
+            paging_credit=self.paging_credit,
         )
         storage = VhostStorage(self._data_directory, vhost, host, self._sizes)
         storage.index.on_failure = self._failed

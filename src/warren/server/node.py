@@ -29,6 +29,7 @@ from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token
 from warren.server.data_directory import claim_data_directory
+from warren.server.governor import MemoryGovernor
 from warren.server.listener import (
     AmqpListener,
     ClientConnection,
@@ -84,9 +85,13 @@ class Node:
         self._listener = AmqpListener(
             lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
+        self.context.brake.watch(self.messages.paging_credit)
         self.alarms = NodeAlarms(config, self.context.brake.board, clock)
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self.alarms.disk_refused()
+        self.governor = MemoryGovernor(
+            self.alarms.memory, self.context.brake.board, self.messages, clock
+        )
         self.statistics = Statistics()
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
@@ -144,6 +149,8 @@ class Node:
         await self._open_messages()
         parts.push_async_callback(self.messages.close)
         await self._start_broker()
+        self.governor.start()
+        parts.callback(self.governor.stop)
         parts.push_async_callback(self.broker.stop)
         await http.start(self._application())
         parts.push_async_callback(http.stop)  # again: requests end before the broker does

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from warren.flow.credit import Credit as ByteCredit
 from warren.storage.committer import Committer
+from warren.storage.credits import paging_credit
 from warren.storage.disk import Buffer, Disk
 from warren.storage.workers import Workers
 from warren.wire.codec import QueuedMessage
@@ -35,7 +37,8 @@ class Credit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexHost:
-    """`credit` is charged with what is alive and in memory because no segment has it yet."""
+    """`credit` is charged with what is alive and in memory because no segment has it yet;
+    `paging_credit` only with what of that should not be in memory for long."""
 
     disk: Disk
     committer: Committer
@@ -44,6 +47,7 @@ class IndexHost:
     new_promise: Callable[[], Promise]
     random_bits: Callable[[int], int]
     credit: Credit | None = None
+    paging_credit: ByteCredit = field(default_factory=paging_credit)
 
 
 class Bodies(Protocol):

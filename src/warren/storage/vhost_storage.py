@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from warren.storage.adoption import merge_runs
 from warren.storage.index import IndexStore, RecoveredQueue
 from warren.storage.index_host import IndexHost
 from warren.storage.layout import IndexLayout, vhost_directory
@@ -29,6 +30,8 @@ class VhostStorage:
         directory = vhost_directory(data_directory, vhost)
         salt = host.random_bits(_SALT_BITS)
         self._host = host
+        self.credit = host.paging_credit
+        self.call_soon = host.call_soon
         self._bodies = MessageStore(
             directory / "msg_store_persistent", host.disk, host.workers, salt=salt
         )
@@ -45,7 +48,9 @@ class VhostStorage:
         self.index.embed_below = sizes.embed_below
         self.index.journal_file_bytes = sizes.journal_file
         self._recovered: dict[str, RecoveredQueue] = {}
-        self._backings: dict[str, VariableQueue] = {}
+        self.backings: dict[str, VariableQueue] = {}
+        """By name, those of a priority queue one by one."""
+        self.lazy: set[VariableQueue] = set()
 
     async def open(self) -> None:
         """Find what is there. Raises NewerFormat and OSError."""
@@ -58,7 +63,7 @@ class VhostStorage:
         recovered = self._recovered.pop(name, None)
         if recovered is not None:
             _restore(backing, recovered)
-        self._backings[name] = backing
+        self.backings[name] = backing
         return backing
 
     async def forget_unclaimed(self) -> int:
@@ -69,13 +74,15 @@ class VhostStorage:
         return len(unclaimed)
 
     async def close(self) -> None:
-        delivered = {name: backing.delivered_runs() for name, backing in self._backings.items()}
+        delivered = {name: backing.delivered_runs() for name, backing in self.backings.items()}
         await self.index.close({name: runs for name, runs in delivered.items() if runs})
         await self._bodies.close()
         await self._transient_bodies.close()
 
     def _delete(self, name: str) -> None:
-        self._backings.pop(name, None)
+        backing = self.backings.pop(name, None)
+        if backing is not None:
+            self.lazy.discard(backing)
         dropped = self.index.drop_queue(name)
         if dropped is not None:
             self._host.workers.spawn(self.index.bury_queue(dropped))
@@ -93,6 +100,18 @@ class VhostStorage:
         done: Callable[[list[QueuedMessage]], None],
     ) -> None:
         self.index.read(index, span, bytes_max, done)
+
+    def note_delivered(self, index: QueueIndex, runs: list[tuple[int, int]]) -> None:
+        index.delivered = merge_runs(index, runs)
+
+    def mode_changed(self, queue: VariableQueue, is_lazy: bool) -> None:
+        if is_lazy:
+            self.lazy.add(queue)
+        else:
+            self.lazy.discard(queue)
+
+    def scatter_soon(self) -> None:
+        self.index.want_checkpoint()
 
     def read_bodies(
         self, index: QueueIndex, entries: list[QueuedMessage], done: Callable[[], None]

@@ -3,13 +3,16 @@ stay those of a queue that never left memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from warren.flow.credit import Credit
 from warren.queues.boundary import PENDING, TAKEN
+from warren.storage.paged_messages import CHOSEN_PER_STEP_MAX, LEAVING_BYTES_MAX, RETURNED_MAX
+from warren.storage.paging_host import MESSAGE_OVERHEAD_BYTES
 from warren.storage.states import JOURNALED, SEGMENTED
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
@@ -26,6 +29,9 @@ class IndexModel:
         self.on_segmented: Callable[[], None] | None = None
         self.live: dict[int, QueuedMessage] = {}
         self.reads: list[Read] = []
+        self.credit = Credit(1 << 30)
+        self.delivered: list[tuple[int, int]] = []
+        self.soon: list[Callable[[], None]] = []
 
     def publish(self, queued: QueuedMessage) -> None:
         queued.state = JOURNALED
@@ -53,6 +59,23 @@ class IndexModel:
         self, index: IndexModel, entries: list[QueuedMessage], done: Callable[[], None]
     ) -> None:
         raise AssertionError("bodies never leave this model without their entries")
+
+    def note_delivered(self, index: IndexModel, runs: list[tuple[int, int]]) -> None:
+        self.delivered += runs
+
+    def mode_changed(self, queue: VariableQueue, is_lazy: bool) -> None:
+        pass
+
+    def scatter_soon(self) -> None:
+        pass
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def take_turn(self) -> None:
+        soon, self.soon = self.soon, []
+        for callback in soon:
+            callback()
 
     def segment(self, boundary: int) -> None:
         for sequence, queued in self.live.items():
@@ -84,6 +107,10 @@ def make(is_lazy: bool = False) -> tuple[VariableQueue, IndexModel]:
     queue = VariableQueue(lambda: index, True, index)
     queue.set_lazy(is_lazy)
     return queue, index
+
+
+def size_in_memory(messages: Iterable[QueuedMessage]) -> int:
+    return sum(queued.size + MESSAGE_OVERHEAD_BYTES for queued in messages)
 
 
 def drain(queue: VariableQueue, index: IndexModel) -> list[int]:
@@ -162,6 +189,61 @@ def test_what_was_there_before_the_start_is_acknowledged_to_the_index() -> None:
     assert index.live == {}
 
 
+def test_many_that_came_back_can_leave_memory_once_nobody_has_any() -> None:
+    queue, index = make(is_lazy=True)
+    count = RETURNED_MAX + 2
+    for number in range(count):
+        queue.publish(message(number), 0, None, 0)
+    held = [queued for _ in range(count) if (queued := queue.fetch(True)) is not None]
+    queue.requeue(held[1:])
+    index.segment(count)
+    assert len(queue.returned) == count - 1
+    queue.requeue(held[:1])
+    index.segment(count)
+    while index.soon:
+        index.take_turn()
+    assert (queue.memory_bytes, queue.delta_count) == (0, count)
+    assert index.delivered == [(0, count)]
+    assert drain(queue, index) == list(range(count))
+
+
+def test_a_large_queue_is_paged_out_in_steps() -> None:
+    queue, index = make()
+    for number in range(10 * CHOSEN_PER_STEP_MAX):
+        queue.publish(message(number, TRANSIENT), 0, None, 0)
+    queue.save_memory(keep=0)
+    assert len(queue.leaving) == CHOSEN_PER_STEP_MAX
+    turns = 0
+    while index.soon:
+        index.take_turn()
+        index.segment(queue.next_sequence)
+        turns += 1
+    assert turns >= 4
+    assert (queue.memory_bytes, queue.delta_count) == (0, queue.length)
+
+
+def test_what_waits_for_the_disk_is_bounded() -> None:
+    queue, index = make()
+    body_bytes = LEAVING_BYTES_MAX // 4
+    large = Message(b"\x00\x01q", TRANSIENT, bytes(body_bytes))
+    for _ in range(8):
+        queue.publish(large, 0, None, 0)
+    queue.save_memory(keep=0)
+    while index.soon:
+        index.take_turn()
+    assert len(queue.leaving) == 4
+    assert len(index.live) == 4
+    assert queue.waiting_bytes == queue.memory_bytes
+
+
+def test_publishers_to_a_queue_that_saves_memory_are_charged_until_the_disk_has_it() -> None:
+    queue, index = make(is_lazy=True)
+    queue.publish(message(1), 0, None, 0)
+    assert index.credit.bytes_used > 0
+    index.segment(1)
+    assert index.credit.bytes_used == 0
+
+
 class AgainstAList(RuleBasedStateMachine):
     """`ready` is what the queue holds, in order; `unacked` what was fetched and not settled."""
 
@@ -215,6 +297,10 @@ class AgainstAList(RuleBasedStateMachine):
     def use_memory(self) -> None:
         self.queue.use_memory()
 
+    @rule()
+    def take_turn(self) -> None:
+        self.index.take_turn()
+
     @rule(lazy=st.booleans())
     def switch_mode(self, lazy: bool) -> None:
         self.queue.set_lazy(lazy)
@@ -230,9 +316,16 @@ class AgainstAList(RuleBasedStateMachine):
             assert self.queue.length == len(self.ready)
             assert self.queue.ready_bytes == sum(len(b"%d" % number) for number in self.ready)
             assert self.queue.unacked_count == len(self.unacked)
-            in_memory = [*self.queue.front, *self.queue.back]
-            in_memory += [queued for _, queued in self.queue.returned]
-            assert self.queue.memory_bytes == sum(queued.size for queued in in_memory)
+            queue = self.queue
+            in_memory = [*queue.front, *queue.leaving, *queue.back]
+            in_memory += [queued for _, queued in queue.returned]
+            assert queue.memory_bytes == size_in_memory(in_memory)
+            assert queue.leaving_bytes == size_in_memory(queue.leaving)
+            assert queue.back_bytes == size_in_memory(queue.back)
+            assert queue.given_count <= len(queue.back)
+            assert queue.charged_bytes == (queue.back_bytes if queue.keep >= 0 else 0)
+            assert self.index.credit.bytes_used == queue.charged_bytes
+            assert not (queue.back and queue.keep < 0 and not queue.delta_count and queue.leaving)
 
 
 TestAgainstAList = AgainstAList.TestCase
