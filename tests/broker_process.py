@@ -69,7 +69,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         self.launch()
-        self._await_ready()
+        self.await_ready()
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Start it and do not wait; for tests of starts that do not come to their end."""
@@ -89,7 +89,7 @@ class BrokerProcess:
             )  # fmt: skip
         return self._process
 
-    def _await_ready(self) -> None:
+    def await_ready(self) -> None:
         assert self._process is not None
         url = f"http://127.0.0.1:{self.http_port}/api/health/checks/ready"
         deadline = time.monotonic() + READY_WITHIN_S

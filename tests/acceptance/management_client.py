@@ -7,7 +7,7 @@ import http.client
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -17,6 +17,7 @@ import pytest
 from broker_process import Address, BrokerProcess
 
 ANSWERED_WITHIN_S: Final = 20.0
+EMPTY: Final[Mapping[str, object]] = {}
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,16 @@ class Api:
         return Api(self.address, user, password)
 
     def get(self, *parts: str, **query: object) -> Answer:
-        return self.call("GET", _path(parts, query))
+        return self.call("GET", path_of(parts, query))
 
     def put(self, *parts: str, body: object = None) -> Answer:
-        return self.call("PUT", _path(parts, {}), body)
+        return self.call("PUT", path_of(parts), body)
 
     def post(self, *parts: str, body: object = None) -> Answer:
-        return self.call("POST", _path(parts, {}), body)
+        return self.call("POST", path_of(parts), body)
 
     def delete(self, *parts: str, **query: object) -> Answer:
-        return self.call("DELETE", _path(parts, query))
+        return self.call("DELETE", path_of(parts, query))
 
     @property
     def credentials(self) -> dict[str, str]:
@@ -88,7 +89,7 @@ class Api:
         return Answer(answer.status, decoded, {k.lower(): v for k, v in answer.getheaders()})
 
 
-def _path(parts: tuple[str, ...], query: dict[str, object]) -> str:
+def path_of(parts: Sequence[str], query: Mapping[str, object] = EMPTY) -> str:
     path = "/api/" + "/".join(quote(part, safe="") for part in parts)
     asked = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
     return f"{path}?{asked}" if asked else path
@@ -116,4 +117,4 @@ def vhost(api: Api) -> Iterator[str]:
     api.delete("vhosts", name)
 
 
-__all__ = ["Answer", "Api", "api", "vhost"]
+__all__ = ["Answer", "Api", "api", "path_of", "vhost"]

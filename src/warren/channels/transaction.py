@@ -94,6 +94,14 @@ class Transaction:
         if self._is_partial:
             raise precondition_failed("partial tx completion")
 
+    @property
+    def messages_uncommitted(self) -> int:
+        return len(self._publishes)
+
+    @property
+    def acks_uncommitted(self) -> int:
+        return sum(len(taken) for _, taken in self._settled)
+
     def rollback(self) -> None:
         for _, taken in self._settled:
             self._channel.deliveries.put_back(taken)

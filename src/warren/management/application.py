@@ -22,6 +22,7 @@ from warren.management.routes import (
     permissions,
     policies,
     queues,
+    runtime,
     users,
     vhosts,
 )
@@ -41,6 +42,7 @@ _FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
     permissions.RESOURCES,
     policies.RESOURCES,
     queues.RESOURCES,
+    runtime.RESOURCES,
     users.RESOURCES,
     vhosts.RESOURCES,
 )

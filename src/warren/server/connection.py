@@ -37,7 +37,6 @@ from warren.protocol.negotiation import (
     SendMethod,
     SendProtocolHeaderAndClose,
 )
-from warren.server.config_values import Endpoint
 from warren.server.connection_details import ConnectionDetails
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.greeting import Greeting
@@ -223,15 +222,6 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         return self._details
 
     @property
-    def ends(self) -> tuple[Endpoint, Endpoint]:
-        """The client's address and the one it is connected to."""
-        transport = self._transport
-        return (
-            endpoint_of(transport.get_extra_info("peername")),
-            endpoint_of(transport.get_extra_info("sockname")),
-        )
-
-    @property
     def channels(self) -> list[Channel]:
         return [] if self._session is None else list(self._session.channels.values())
 
@@ -309,6 +299,8 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         assert self._limits is not None, "limits come before the virtual host"
         self._details = ConnectionDetails(
             number=context.next_connection_number(),
+            peer=endpoint_of(self._transport.get_extra_info("peername")),
+            host=endpoint_of(self._transport.get_extra_info("sockname")),
             connected_at_ms=context.clock.now_ms(),
             mechanism=opened.mechanism,
             limits=self._limits,

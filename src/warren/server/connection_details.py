@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from warren.model.fields import Table
 from warren.protocol.negotiation import Negotiated
+from warren.server.config_values import Endpoint
 from warren.wire.tables import decode_table
 
 
@@ -17,6 +18,9 @@ from warren.wire.tables import decode_table
 class ConnectionDetails:
     number: int
     """Of this connection, among all that the node has had."""
+    peer: Endpoint
+    host: Endpoint
+    """The address that the client is connected to."""
     connected_at_ms: int
     mechanism: str
     limits: Negotiated
@@ -25,3 +29,8 @@ class ConnectionDetails:
     @property
     def client_properties(self) -> Table:
         return decode_table(self.encoded_properties)[0]
+
+    @property
+    def name(self) -> str:
+        """What RabbitMQ calls a connection: `127.0.0.1:53412 -> 127.0.0.1:5672`."""
+        return f"{self.peer} -> {self.host}"

@@ -93,3 +93,8 @@ def configure_logs(
         logger.setLevel(LEVELS[level] if name == _ROOT else logging.WARNING)
     for category, category_level in (categories or {}).items():
         logging.getLogger(f"{_ROOT}.{category}").setLevel(LEVELS[category_level])
+
+
+def set_log_level(level: str) -> None:
+    """For all categories without a level of their own, until the process ends."""
+    logging.getLogger(_ROOT).setLevel(LEVELS[level])

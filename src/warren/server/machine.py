@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,9 @@ from warren.flow.memory import (
 _STATM: Final = Path("/proc/self/statm")
 _MEMINFO: Final = Path("/proc/meminfo")
 _OWN_CGROUPS: Final = Path("/proc/self/cgroup")
+_DESCRIPTORS: Final = "/proc/self/fd"
+# What is said where there is no limit.
+DESCRIPTORS_UNLIMITED: Final = 1_048_576
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # Trimming takes the longer the more memory there is, and nothing else happens meanwhile.
 TRIM_TIME_SHARE_MAX: Final = 0.02
@@ -39,6 +43,19 @@ def disk_free(path: Path) -> int:
     """Bytes an ordinary user can still write there. Raises OSError."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
+
+
+def descriptors_used() -> int:
+    """Open files and sockets of this process; 0 where nobody says."""
+    try:
+        return len(os.listdir(_DESCRIPTORS))
+    except OSError:
+        return 0
+
+
+def descriptors_max() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else DESCRIPTORS_UNLIMITED
 
 
 class Trimming:

@@ -93,6 +93,9 @@ class Node:
             self.alarms.memory, self.context.brake.board, self.messages, clock
         )
         self.statistics = Statistics()
+        self.started_at_ms = clock.now_ms()
+        # Whoever runs the node sets this, if it can be asked to stop from the inside.
+        self.on_stop_wanted: Callable[[], None] | None = None
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
 
@@ -188,16 +191,16 @@ class Node:
         self.context.spawn(self.broker.keep_alive())
 
     def _on_vhost_deleted(self, name: str) -> None:
-        for connection in self._open_connections():
+        for connection in self.open_connections():
             if connection.vhost.name == name:
                 connection.shut_down(f"vhost '{name}' is deleted")
 
     def _on_user_deleted(self, name: str) -> None:
-        for connection in self._open_connections():
+        for connection in self.open_connections():
             if connection.user.name == name:
                 connection.shut_down(f"user '{name}' is deleted")
 
-    def _open_connections(self) -> list[AmqpConnection]:
+    def open_connections(self) -> list[AmqpConnection]:
         return [c for c in self.connections if isinstance(c, AmqpConnection) and c.is_open]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

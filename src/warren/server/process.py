@@ -69,6 +69,7 @@ async def _serve(config: Config, make_application: Callable[[Node], Starlette] |
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     node = Node(config, make_application=make_application)
+    node.on_stop_wanted = stop.set
     try:
         await node.start()
     except (CannotListenError, DataDirectoryError, MetadataError) as error:

@@ -1,0 +1,42 @@
+"""/api/consumers: who consumes from which queue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.management.call import Call
+from warren.management.caller import ANY_TAG
+from warren.management.listing import Listing
+from warren.management.resource import Resource
+from warren.management.views.channels import consumers_of, show_consumer
+
+
+async def _list(call: Call) -> Response:
+    is_monitor, user = call.caller.is_monitor, call.user.name
+    wanted = call.vhost_name
+    consumers = [
+        place
+        for connection in call.node.open_connections()
+        if (is_monitor or connection.user.name == user) and wanted in (None, connection.vhost.name)
+        for place in consumers_of(connection)
+    ]
+    return await Listing(
+        consumers,
+        lambda place: show_consumer(call.node, place),
+        {"consumer_tag": lambda place: place.consumer.tag},
+        default_sort=(),
+        is_paged=False,
+    ).respond(call)
+
+
+RESOURCES: Final = (
+    Resource(path="/consumers", rule=ANY_TAG, get=_list),
+    Resource(
+        path="/consumers/{vhost}",
+        rule=ANY_TAG,
+        exists=lambda call: call.find_vhost() is not None,
+        get=_list,
+    ),
+)

@@ -1,0 +1,141 @@
+"""/api/health/checks and its older kin: whether all is well, for load balancers and operators.
+
+A check that fails answers 503 and says why. Those about what only a cluster can have answer as a
+single node of RabbitMQ's does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.flow.alarms import Alarm
+from warren.management.call import Call
+from warren.management.caller import ANY_TAG, VHOST_USERS
+from warren.management.errors import JSON_TYPE, bad_request
+from warren.management.json import Json, JsonObject, encode
+from warren.management.resource import Resource
+from warren.management.routes.overview import is_this_node
+from warren.management.routes.publishing import acting
+from warren.management.views.overview import show_listeners
+from warren.model.limits import SHORTSTR_BYTES_MAX
+from warren.wire.codec import Message, PropertyBlock
+from warren.wire.properties import Properties, encode_properties
+from warren.wire.route_key import make_route_key
+
+ALIVENESS_QUEUE: Final = "aliveness-test"
+_OK: Final = {"status": "ok"}
+_ALONE: Final = {"status": "ok", "reason": "single node cluster"}
+_UNITS: Final = frozenset({"days", "weeks", "months", "years"})
+# RabbitMQ's names of protocols, and what else it takes for them.
+_PROTOCOLS: Final = {
+    "amqp091": "amqp", "amqp": "amqp", "amqp10": "amqp", "amqps": "amqp/ssl",
+    "amqp091s": "amqp/ssl", "amqp/ssl": "amqp/ssl", "https": "https", "mqtts": "mqtt/ssl",
+    "stomps": "stomp/ssl",
+}  # fmt: skip
+
+
+def _failed(reason: str, **facts: Json) -> Response:
+    body = {"status": "failed", "reason": reason, **facts}
+    return Response(encode(body), 503, media_type=JSON_TYPE)
+
+
+async def _alarms(call: Call) -> JsonObject | Response:
+    alarms = call.node.alarms.board.alarms
+    return _alarmed(alarms, "There are alarms in effect in the cluster")
+
+
+async def _local_alarms(call: Call) -> JsonObject | Response:
+    name = call.node.config.name
+    alarms = [alarm for alarm in call.node.alarms.board.alarms if alarm.node == name]
+    return _alarmed(alarms, "There are alarms in effect on the node")
+
+
+def _alarmed(alarms: list[Alarm], reason: str) -> JsonObject | Response:
+    if not alarms:
+        return _OK
+    shown = [{"node": alarm.node, "resource": alarm.resource.value} for alarm in alarms]
+    return _failed(reason, alarms=shown)
+
+
+async def _port_listener(call: Call) -> JsonObject | Response:
+    text = call.parts["port"]
+    if not (text.isascii() and text.isdigit()) or len(text) > SHORTSTR_BYTES_MAX:
+        raise bad_request("Invalid port")
+    port = int(text)
+    ports = sorted({listener["port"] for listener in show_listeners(call.node)}, key=str)
+    if port in ports:
+        return {"status": "ok", "port": port}
+    return _failed("No active listener", missing=port, ports=ports)
+
+
+async def _protocol_listener(call: Call) -> JsonObject | Response:
+    asked = call.parts["protocol"]
+    protocol = _PROTOCOLS.get(asked, asked)
+    protocols = list(dict.fromkeys(li["protocol"] for li in show_listeners(call.node)))
+    if protocol in protocols:
+        return {"status": "ok", "protocol": protocol}
+    return _failed("No active listener", missing=protocol, protocols=protocols)
+
+
+async def _certificate_expiration(call: Call) -> JsonObject:
+    """There are no certificates that could expire."""
+    within, unit = call.parts["within"], call.parts["unit"]
+    if not (within.isascii() and within.isdigit()):
+        raise bad_request("Invalid expiration value.")
+    if unit not in _UNITS:
+        raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
+    return _OK
+
+
+async def _healthy(call: Call) -> JsonObject:
+    return _OK
+
+
+async def _alone(call: Call) -> JsonObject:
+    return _ALONE
+
+
+async def _node_health(call: Call) -> JsonObject | Response:
+    alarms = call.node.alarms.board.alarms
+    if not alarms:
+        return _OK
+    listed = ",".join(f"{alarm.resource.value}" for alarm in alarms)
+    return _failed(f"resource alarm(s) in effect:[{listed}]")
+
+
+async def _aliveness(call: Call) -> JsonObject | Response:
+    """Send a message to oneself. The queue stays: the next test is the sooner done."""
+    with acting(call) as connection:
+        await connection.declare_queue(ALIVENESS_QUEUE)
+        properties = PropertyBlock(encode_properties(Properties()))
+        route_key = make_route_key("", ALIVENESS_QUEUE)
+        await connection.publish(Message(route_key, properties, b"test_message"))
+        queued = await connection.get(ALIVENESS_QUEUE)
+        connection.ack()
+    return _OK if queued is not None else _failed("the message did not come back")
+
+
+def _check(path: str, handler: object) -> Resource:
+    return Resource(path=f"/health/checks/{path}", rule=ANY_TAG, get=handler)  # type: ignore[arg-type]
+
+
+RESOURCES: Final = (
+    _check("alarms", _alarms),
+    _check("local-alarms", _local_alarms),
+    _check("port-listener/{port}", _port_listener),
+    _check("protocol-listener/{protocol}", _protocol_listener),
+    _check("certificate-expiration/{within}/{unit}", _certificate_expiration),
+    _check("virtual-hosts", _healthy),
+    _check("node-is-quorum-critical", _alone),
+    _check("node-is-mirror-sync-critical", _alone),
+    Resource(path="/healthchecks/node", rule=ANY_TAG, get=_node_health),
+    Resource(path="/healthchecks/node/{node}", rule=ANY_TAG, exists=is_this_node, get=_node_health),
+    Resource(
+        path="/aliveness-test/{vhost}",
+        rule=VHOST_USERS,
+        exists=lambda call: call.find_vhost() is not None,
+        get=_aliveness,
+    ),
+)

@@ -1,0 +1,27 @@
+"""All that is about a node at work, rather than about what is declared on it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.management.routes import (
+    channels,
+    connections,
+    consumers,
+    health,
+    operations,
+    overview,
+    policy_reports,
+    publishing,
+)
+
+RESOURCES: Final = (
+    *channels.RESOURCES,
+    *connections.RESOURCES,
+    *consumers.RESOURCES,
+    *health.RESOURCES,
+    *operations.RESOURCES,
+    *overview.RESOURCES,
+    *policy_reports.RESOURCES,
+    *publishing.RESOURCES,
+)

@@ -1,0 +1,124 @@
+"""Channels and their consumers as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from warren.channels.channel import Channel
+from warren.management.arguments import table_to_json
+from warren.management.json import JsonObject
+from warren.management.views.connections import connection_pid, show_connection_reference
+from warren.queues.consumers import Consumer
+from warren.server.connection import AmqpConnection
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+
+class ChannelPlace(NamedTuple):
+    """A channel, and whose it is."""
+
+    connection: AmqpConnection
+    channel: Channel
+
+    @property
+    def name(self) -> str:
+        return f"{self.connection.details.name} ({self.channel.number})"
+
+
+class ConsumerPlace(NamedTuple):
+    """A consumer, and where it is."""
+
+    at: ChannelPlace
+    consumer: Consumer
+
+
+def channels_of(connection: AmqpConnection) -> list[ChannelPlace]:
+    return [ChannelPlace(connection, c) for c in connection.channels if not c.is_closing]
+
+
+def consumers_of(connection: AmqpConnection) -> list[ConsumerPlace]:
+    return [
+        ConsumerPlace(place, consumer)
+        for place in channels_of(connection)
+        for consumer in place.channel.consumers.values()
+    ]
+
+
+def show_channel(node: Node, place: ChannelPlace) -> JsonObject:
+    connection, channel = place
+    transaction, confirms = channel.transaction, channel.confirms
+    user = connection.user.name
+    shown: JsonObject = {
+        "acks_uncommitted": 0 if transaction is None else transaction.acks_uncommitted,
+        "confirm": confirms is not None,
+        "connection_details": show_connection_reference(connection),
+        "consumer_count": len(channel.consumers),
+        "global_prefetch_count": channel.deliveries.prefetch_limit,
+        "messages_unacknowledged": len(channel.deliveries.unacked),
+        "messages_uncommitted": 0 if transaction is None else transaction.messages_uncommitted,
+        "messages_unconfirmed": 0 if confirms is None else len(confirms.unconfirmed),
+        "name": place.name,
+        "node": node.config.name,
+        "number": channel.number,
+        "pending_raft_commands": 0,
+        "pid": connection_pid(node, connection, channel.number),
+        "prefetch_count": channel.prefetch,
+        "state": connection.channel_state(channel.number),
+        "transactional": transaction is not None,
+        "user": user,
+        "user_who_performed_action": user,
+        "vhost": connection.vhost.name,
+    }
+    if stats := node.statistics.of_channel(channel):
+        shown["message_stats"] = stats
+    return shown
+
+
+def show_channel_in_full(node: Node, place: ChannelPlace) -> JsonObject:
+    consumers = place.channel.consumers.values()
+    return {
+        **show_channel(node, place),
+        "consumer_details": [show_consumer(node, ConsumerPlace(place, c)) for c in consumers],
+        # By queue and exchange, which RabbitMQ knows with detailed rates only.
+        "deliveries": [],
+        "publishes": [],
+    }
+
+
+def show_consumer(node: Node, place: ConsumerPlace) -> JsonObject:
+    consumer = place.consumer
+    record = consumer.queue.record
+    is_active, status = _activity(consumer)
+    return {
+        "ack_required": not consumer.no_ack,
+        "active": is_active,
+        "activity_status": status,
+        "arguments": table_to_json(consumer.arguments),
+        "channel_details": _show_channel_reference(node, place.at),
+        "consumer_tag": consumer.tag,
+        "exclusive": consumer.exclusive,
+        "prefetch_count": consumer.prefetch,
+        "queue": {"name": record.name, "vhost": record.vhost},
+    }
+
+
+def _activity(consumer: Consumer) -> tuple[bool, str]:
+    if not consumer.queue.settings.single_active_consumer:
+        return True, "up"
+    is_active = consumer.queue.active_consumer is consumer
+    return is_active, "single_active" if is_active else "waiting"
+
+
+def _show_channel_reference(node: Node, place: ChannelPlace) -> JsonObject:
+    details = place.connection.details
+    return {
+        "connection_name": details.name,
+        "name": place.name,
+        "node": node.config.name,
+        "number": place.channel.number,
+        "peer_host": details.peer.host,
+        "peer_port": details.peer.port,
+        "pid": connection_pid(node, place.connection, place.channel.number),
+        "user": place.connection.user.name,
+    }

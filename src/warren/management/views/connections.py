@@ -1,0 +1,68 @@
+"""Clients' connections as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.management.arguments import table_to_json
+from warren.management.json import JsonObject
+from warren.server.connection import AmqpConnection
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+
+def connection_pid(node: Node, connection: AmqpConnection, channel_number: int = 0) -> str:
+    """As Erlang names its processes, since tools split them: node, when it was started, a number
+    and another one. Here these two are the connection and one of its channels, or 0."""
+    started_at_s = node.started_at_ms // 1000
+    return f"<{node.config.name}.{started_at_s}.{connection.details.number}.{channel_number}>"
+
+
+def show_connection_reference(connection: AmqpConnection) -> JsonObject:
+    """What others say about the connection they belong to."""
+    details = connection.details
+    return {
+        "name": details.name,
+        "peer_host": details.peer.host,
+        "peer_port": details.peer.port,
+    }
+
+
+def show_connection(node: Node, connection: AmqpConnection) -> JsonObject:
+    details = connection.details
+    peer, host = details.peer, details.host
+    user = connection.user.name
+    return {
+        "auth_mechanism": details.mechanism,
+        "bottleneck": connection.bottleneck,
+        "channel_max": details.limits.channel_max,
+        "channels": len(connection.channels),
+        "client_properties": table_to_json(details.client_properties),
+        "connected_at": details.connected_at_ms,
+        "frame_max": details.limits.frame_max,
+        "host": host.host,
+        "name": details.name,
+        "node": node.config.name,
+        "peer_cert_issuer": None,
+        "peer_cert_subject": None,
+        "peer_cert_validity": None,
+        "peer_host": peer.host,
+        "peer_port": peer.port,
+        "pid": connection_pid(node, connection),
+        "port": host.port,
+        "protocol": "AMQP 0-9-1",
+        "ssl": False,
+        "ssl_cipher": None,
+        "ssl_hash": None,
+        "ssl_key_exchange": None,
+        "ssl_protocol": None,
+        "state": connection.state,
+        "timeout": details.limits.heartbeat_s,
+        "type": "network",
+        "user": user,
+        "user_provided_name": connection.name or "",
+        "user_who_performed_action": user,
+        "vhost": connection.vhost.name,
+        **node.statistics.of_connection(connection),
+    }

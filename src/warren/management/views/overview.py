@@ -1,0 +1,79 @@
+"""The node at a glance as JSON: versions, totals, listeners."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from warren import __version__
+from warren.management.json import JsonObject
+from warren.protocol.capabilities import COMPATIBLE_VERSION, PRODUCT
+from warren.server.config_values import Endpoint
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+EXCHANGE_TYPES: Final = tuple(
+    {
+        "name": name,
+        "description": f"AMQP {name} exchange, as per the AMQP specification",
+        "enabled": True,
+    }
+    for name in ("direct", "fanout", "headers", "topic")
+)
+_RETENTION_S: Final = {
+    "global": [600, 3600, 28800, 86400],
+    "basic": [600, 3600],
+    "detailed": [600],
+}
+
+
+def show_versions(node: Node) -> JsonObject:
+    """What RabbitMQ says of its runtime is said of ours under the same names."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    return {
+        "cluster_name": node.config.cluster_name or node.config.name,
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "erlang_full_version": f"Warren {__version__} on Python {sys.version.split(' (')[0]}",
+        "erlang_version": version,
+        "exchange_types": list(EXCHANGE_TYPES),
+        "management_version": COMPATIBLE_VERSION,
+        "product_name": PRODUCT,
+        "product_version": COMPATIBLE_VERSION,
+        "rabbitmq_version": COMPATIBLE_VERSION,
+        "rates_mode": "basic",
+        "release_series_support_status": "supported",
+        "sample_retention_policies": _RETENTION_S,
+        "statistics_db_event_queue": 0,
+        "warren_version": __version__,
+    }
+
+
+def show_listeners(node: Node) -> list[JsonObject]:
+    amqp = [_listener(node, "amqp", endpoint) for endpoint in node.amqp_endpoints]
+    return [*amqp, _listener(node, "http", node.http_endpoint)]
+
+
+def show_contexts(node: Node) -> list[JsonObject]:
+    endpoint = node.http_endpoint
+    return [
+        {
+            "description": f"{PRODUCT} Management",
+            "ip": endpoint.host or "0.0.0.0",
+            "node": node.config.name,
+            "path": "/",
+            "port": str(endpoint.port),
+            "ssl_opts": [],
+        }
+    ]
+
+
+def _listener(node: Node, protocol: str, endpoint: Endpoint) -> JsonObject:
+    return {
+        "ip_address": endpoint.host or "::",
+        "node": node.config.name,
+        "port": endpoint.port,
+        "protocol": protocol,
+        "socket_opts": {"backlog": node.config.tcp_backlog, "nodelay": True},
+    }
