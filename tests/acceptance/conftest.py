@@ -16,6 +16,7 @@ from acceptance.administration import (
     HttpAdministration,
     InProcessAdministration,
 )
+from acceptance.control import control
 from acceptance.management_client import api, vhost
 from acceptance.raw_client import Login, RawClient
 from broker_process import Address
@@ -79,6 +80,6 @@ def realm(administration: Administration) -> Iterator[Realm]:
 
 
 __all__ = [
-    "Realm", "administration", "api", "broker", "channel", "connect", "names", "own_broker", "raw",
-    "realm", "vhost",
+    "Realm", "administration", "api", "broker", "channel", "connect", "control", "names",
+    "own_broker", "raw", "realm", "vhost",
 ]  # fmt: skip

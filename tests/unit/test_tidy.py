@@ -68,7 +68,7 @@ WORLDLY_PLACES: Final = (
 )
 
 # Started by a person, a packaging entry point or a test, so imported by nobody.
-ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl.py", "testing/", "metadata/etcd.py")
+ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl/__init__.py", "testing/", "metadata/etcd.py")
 
 # The literals are split so that this file does not find itself.
 MACHINE_PATH: Final = re.compile(r"/(?:home|Users)/[a-z]\w*|/ro" + r"ot/")

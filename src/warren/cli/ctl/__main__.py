@@ -1,0 +1,7 @@
+"""`python -m warren.cli.ctl`."""
+
+from __future__ import annotations
+
+from warren.cli.ctl import main
+
+main()

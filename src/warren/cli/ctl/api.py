@@ -1,0 +1,206 @@
+"""The management API of a node, and what goes wrong on the way to it, said so that one can act."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+from warren.cli.ctl.verbs import Exit, Failure, error
+
+DEFAULT_URL: Final = "http://127.0.0.1:15672"
+DEFAULT_USER: Final = "guest"
+DEFAULT_PASSWORD: Final = "guest"
+
+# The API speaks of arbitrary JSON; what is in it is checked where it is used.
+Body = Any
+
+
+class Refusal(Exception):
+    """The node answered, and said no."""
+
+    def __init__(self, status: int, kind: str, reason: str) -> None:
+        super().__init__(f"{kind}: {reason}")
+        self.status = status
+        self.kind = kind
+        self.reason = reason
+
+
+class NotFound(Refusal):
+    """404."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the API is, and who asks."""
+
+    url: str
+    user: str
+    password: str
+
+    @classmethod
+    def of(cls, url: str, user: str | None, password: str | None) -> Target:
+        """The address may hold the credentials; what is said elsewhere goes before."""
+        if "://" not in url:
+            url = f"http://{url}"
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+            raise Failure(f"Error: '{url}' is not the address of a management API", Exit.USAGE)
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        place = host if port is None else f"{host}:{port}"
+        return cls(
+            f"{parts.scheme}://{place}{parts.path.rstrip('/')}",
+            user or unquote(parts.username or "") or DEFAULT_USER,
+            password or unquote(parts.password or "") or DEFAULT_PASSWORD,
+        )
+
+
+class Api:
+    """One connection, made when first needed. All requests together take `timeout_s` at most."""
+
+    def __init__(self, target: Target, timeout_s: float | None) -> None:
+        self.target = target
+        self._timeout_s = timeout_s
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._connection: http.client.HTTPConnection | None = None
+
+    def get(self, *path: str, **query: str) -> Body:
+        return self._request("GET", path, query)
+
+    def get_or_none(self, *path: str, **query: str) -> Body:
+        """None if there is no such thing."""
+        try:
+            return self._request("GET", path, query)
+        except NotFound:
+            return None
+
+    def put(self, *path: str, body: object) -> Body:
+        return self._request("PUT", path, {}, body)
+
+    def post(self, *path: str, body: object = None) -> Body:
+        return self._request("POST", path, {}, body)
+
+    def delete(self, *path: str, reason: str | None = None, **query: str) -> Body:
+        headers = {} if reason is None else {"X-Reason": quote(reason, safe=" !#$%&'()*+,/:;=?@[]")}
+        return self._request("DELETE", path, query, headers=headers)
+
+    def _request(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: dict[str, str],
+        body: object = None,
+        *,
+        headers: dict[str, str] | None = None,
+    ) -> Body:
+        place = f"{urlsplit(self.target.url).path}/api/" + "/".join(quote(p, safe="") for p in path)
+        if query:
+            place += f"?{urlencode(query)}"
+        sent = None if body is None else json.dumps(body).encode()
+        status, received = self._exchange(method, place, sent, self._headers(headers or {}))
+        if status < http.client.MULTIPLE_CHOICES:
+            return json.loads(received) if received else None
+        raise self._refusal(status, received)
+
+    def _headers(self, more: dict[str, str]) -> dict[str, str]:
+        secret = f"{self.target.user}:{self.target.password}".encode()
+        authorization = f"Basic {base64.b64encode(secret).decode()}"
+        return {"Authorization": authorization, "Content-Type": "application/json", **more}
+
+    def _exchange(
+        self, method: str, place: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        is_reused = self._connection is not None
+        connection = self._connect()
+        try:
+            connection.request(method, place, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except TimeoutError as late:
+            raise Failure(self._late(), Exit.TEMPORARY) from late
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as gone:
+            self.close()
+            if is_reused and method != "POST":  # it was idle for too long: nothing was lost
+                return self._exchange(method, place, body, headers)
+            raise Failure(self._unreachable(gone)) from gone
+        except (OSError, http.client.HTTPException) as fault:
+            raise Failure(self._unreachable(fault)) from fault
+
+    def _connect(self) -> http.client.HTTPConnection:
+        left_s = None if self._deadline is None else self._deadline - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            raise Failure(self._late(), Exit.TEMPORARY)
+        if self._connection is None:
+            parts = urlsplit(self.target.url)
+            is_safe = parts.scheme == "https"
+            kind = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
+            self._connection = kind(parts.hostname or "", parts.port or (443 if is_safe else 80))
+        self._connection.timeout = left_s
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(left_s)
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _refusal(self, status: int, received: bytes) -> Exception:
+        import html
+
+        try:
+            said = json.loads(received)
+            kind, reason = str(said.get("error", "")), said.get("reason", "")
+        except (ValueError, AttributeError):
+            kind, reason = http.client.responses.get(status, str(status)), ""
+        # RabbitMQ escapes its reasons for the web page that shows them.
+        text = html.unescape(reason if isinstance(reason, str) else json.dumps(reason))
+        if status == http.client.UNAUTHORIZED:
+            return Failure(self._unauthorised(text))
+        if status == http.client.NOT_FOUND:
+            return NotFound(status, kind, text)
+        return Refusal(status, kind, text)
+
+    def _unauthorised(self, reason: str) -> str:
+        user, url = self.target.user, self.target.url
+        if reason in {"", "Login failed"} or "not_authori" in reason:
+            return (
+                f"Error: {url} does not accept the password of user '{user}'\n\n"
+                "Say who you are with --username and --password, in the address\n"
+                "(http://user:password@host:15672), or in WARREN_USER and WARREN_PASSWORD."
+            )
+        return f"Error: user '{user}' may not do this: {reason}"
+
+    def _late(self) -> str:
+        return f"Error: {self.target.url} did not answer in time. Timeout used: {self._timeout_s} s"
+
+    def _unreachable(self, fault: Exception) -> str:
+        return (
+            f"Error: unable to reach a node at {self.target.url}: {_reason(fault)}\n\n"
+            "Most common reasons for this are:\n\n"
+            " * The node is not running: start it with 'warren server'\n"
+            " * Its management API is at another address: give it with --url or WARREN_URL\n"
+            " * The host name, a firewall or a TLS certificate is in the way"
+        )
+
+
+def _reason(fault: Exception) -> str:
+    if isinstance(fault, OSError) and fault.strerror:
+        return fault.strerror
+    return str(fault) or type(fault).__name__
+
+
+def as_failure(refusal: Refusal) -> Failure:
+    """A refusal nobody expected."""
+    text = refusal.reason or refusal.kind
+    if refusal.status >= http.client.INTERNAL_SERVER_ERROR:
+        return error(f"the node answered {refusal.status}: {text}")
+    return error(text)

@@ -1,0 +1,136 @@
+"""A verb with its arguments, and what it needs while it runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from warren.cli.ctl.verbs import QUIET_FORMATTERS, Verb, WrongUsage, error
+
+if TYPE_CHECKING:
+    from warren.cli.ctl.api import Api, Target
+
+DEFAULT_VHOST: Final = "/"
+DEFAULT_TIMEOUT_S: Final = 60.0
+OptionValue = str | int | bool
+
+
+@dataclass
+class Call:
+    verb: Verb
+    arguments: list[str]
+    options: dict[str, OptionValue] = field(default_factory=dict)
+    _opened: list[Api] = field(default_factory=list)
+
+    @property
+    def vhost(self) -> str:
+        return self.text("vhost") or DEFAULT_VHOST
+
+    @property
+    def formatter(self) -> str:
+        return self.text("formatter") or "table"
+
+    @property
+    def is_quiet(self) -> bool:
+        return self.flag("quiet") or self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        return self.flag("silent")
+
+    @property
+    def timeout_s(self) -> float | None:
+        """None is for ever, which `--timeout 0` asks for."""
+        given = self.integer("timeout")
+        if given is None:
+            return self.verb.timeout_s or DEFAULT_TIMEOUT_S
+        return float(given) if given > 0 else None
+
+    def flag(self, name: str) -> bool:
+        return self.options.get(name) is True
+
+    def text(self, name: str) -> str | None:
+        value = self.options.get(name)
+        return value if isinstance(value, str) else None
+
+    def integer(self, name: str) -> int | None:
+        value = self.options.get(name)
+        return value if isinstance(value, int) else None
+
+    def argument(self, number: int) -> str | None:
+        return self.arguments[number] if number < len(self.arguments) else None
+
+    def announce(self, text: str) -> None:
+        """The banner, for people: not if they want quiet, nor for programs."""
+        if not self.is_quiet and self.formatter not in QUIET_FORMATTERS:
+            print(text, flush=True)
+
+    def warn(self, text: str) -> None:
+        if not self.is_quiet:
+            print(text, file=sys.stderr)
+
+    @cached_property
+    def target(self) -> Target:
+        from os import environ
+
+        from warren.cli.ctl.api import DEFAULT_URL, Target
+
+        return Target.of(
+            self.text("url") or environ.get("WARREN_URL") or DEFAULT_URL,
+            self.text("username") or environ.get("WARREN_USER"),
+            self.text("password") or environ.get("WARREN_PASSWORD"),
+        )
+
+    @cached_property
+    def api(self) -> Api:
+        return self.another_api(self.timeout_s)
+
+    def another_api(self, timeout_s: float | None, target: Target | None = None) -> Api:
+        """With a deadline, or credentials, of its own; closed when the call ends."""
+        from warren.cli.ctl.api import Api
+
+        api = Api(target or self.target, timeout_s)
+        self._opened.append(api)
+        return api
+
+    def close(self) -> None:
+        for api in self._opened:
+            api.close()
+        self._opened.clear()
+
+    @cached_property
+    def overview(self) -> dict[str, object]:
+        answer: dict[str, object] = self.api.get("overview")
+        return answer
+
+    @cached_property
+    def node(self) -> str:
+        """The one the verb is about: who answers, unless another of the cluster is named."""
+        named = self.text("node")
+        if named is None:
+            return str(self.overview["node"])
+        names = [str(node["name"]) for node in self.api.get("nodes", columns="name")]
+        if named not in names:
+            raise error(
+                f"{self.target.url} knows no node '{named}'. Its nodes are: {', '.join(names)}"
+            )
+        return named
+
+    def json_argument(self, number: int) -> object:
+        """An argument that is a JSON document."""
+        import json
+
+        try:
+            return json.loads(self.arguments[number])
+        except ValueError as fault:
+            raise error("JSON decoding error. Reason: badarg") from fault
+
+    def integer_argument(self, number: int) -> int:
+        from warren.cli.ctl.verbs import Exit
+
+        text = self.arguments[number]
+        if not text.isdecimal() or int(text) == 0:
+            raise WrongUsage("Bad argument: Argument must be a positive integer", Exit.DATA)
+        return int(text)
