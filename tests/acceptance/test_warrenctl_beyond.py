@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pika
 import pytest
 
 from acceptance.control import Control
 from broker_process import BrokerProcess
 from live_broker import Connect
 
-pytestmark = pytest.mark.skipif(
-    "'WARREN_TEST_BROKER' in __import__('os').environ", reason="Warren's own verbs"
-)
+pytestmark = pytest.mark.skipif("WARREN_TEST_BROKER" in os.environ, reason="Warren's own verbs")
 
 
 @pytest.fixture
@@ -67,29 +65,9 @@ def test_a_policy_is_explained(vhost: str, control: Control, connect: Connect) -
     assert (missing.code, "no queue 'nosuch'" in missing.err) == (69, True)
 
 
-def test_a_queue_is_read_without_touching_it(
-    vhost: str, control: Control, connect: Connect
-) -> None:
-    channel = connect(virtual_host=vhost).channel()
-    channel.queue_declare("q")
-    channel.confirm_delivery()
-    for number in range(5):
-        properties = pika.BasicProperties(headers={"number": number}, message_id=f"m{number}")
-        channel.basic_publish("", "q", f"body {number}".encode(), properties)
-    text = control.ok(f"browse_queue -p {vhost} q --offset 1 --limit 2").out
-    assert "body 1" in text
-    assert "body 2" in text
-    assert "message_id: m1" in text
-    assert "body 0" not in text
-    assert "body 3" not in text
-    assert control(f"browse_queue -p {vhost} nosuch").code == 69
-    method, _, body = channel.basic_get("q")
-    assert (method.redelivered, body) == (False, b"body 0")
-
-
 def test_alarms_are_set_off_and_shown(own: BrokerProcess, own_control: Control) -> None:
     own_control.ok("check_alarms")
-    own_control.ok("set_disk_free_limit 999PB")
+    own_control.ok("set_disk_free_limit 999999GB")
     deadline = time.monotonic() + 20
     while own_control("check_local_alarms").code == 0:
         assert time.monotonic() < deadline

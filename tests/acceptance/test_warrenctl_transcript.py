@@ -1,8 +1,8 @@
 """What a real rabbitmqctl 3.10.8 answered, command by command, and what warrenctl answers.
 
 The transcript was recorded, with node names replaced by NODE, without escape codes, and without the
-usage that follows a wrong command line. Rows of a listing may come in any order, and where rabbitmqctl
-prints an empty line for an empty listing, warrenctl need not.
+usage that follows a wrong command line. Rows of a listing may come in any order, and where
+rabbitmqctl prints an empty line for an empty listing, warrenctl need not.
 """
 
 from __future__ import annotations

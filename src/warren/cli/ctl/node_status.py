@@ -130,6 +130,7 @@ def _status(call: Call, node: Node, memory: Mapping[str, Any]) -> dict[str, Any]
             "queue_count": overview["object_totals"].get("queues", 0),
         },
         "uptime": int(node.get("uptime", 0)) // 1000,
+        "warren_version": overview.get("warren_version", ""),
         "vm_memory_calculation_strategy": node.get("mem_calculation_strategy"),
         "vm_memory_high_watermark_limit": node.get("mem_limit"),
     }
@@ -171,12 +172,12 @@ def _runtime(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"OS: {found['os']}"
     yield f"Uptime (seconds): {found['uptime']}"
     yield "Is under maintenance?: false"
-    if found["product_name"] not in {"", "RabbitMQ"}:
-        yield f"{found['product_name']} version: {found['product_version']}"
+    if found["warren_version"]:
+        yield f"Warren version: {found['warren_version']}"
     yield f"RabbitMQ version: {found['rabbitmq_version']}"
     yield f"Node name: {found['node']}"
-    if found["erlang_version"]:
-        yield f"Erlang configuration: {found['erlang_version']}"
+    runtime = "Runtime" if found["warren_version"] else "Erlang configuration"
+    yield f"{runtime}: {found['erlang_version']}"
     yield f"Cluster heartbeat timeout (net_ticktime): {found['net_ticktime']}"
 
 

@@ -118,6 +118,7 @@ def _versions(overview: Mapping[str, Any]) -> dict[str, str]:
         "erlang_version": overview.get("erlang_version", ""),
         "rabbitmq_name": overview.get("product_name", ""),
         "rabbitmq_version": overview.get("product_version", ""),
+        "warren_version": overview.get("warren_version", ""),
     }
 
 
@@ -152,8 +153,11 @@ def _cluster_sections(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _version_line(version: tuple[str, Mapping[str, str]]) -> str:
     node, names = version
-    erlang = f" on Erlang {names['erlang_version']}" if names["erlang_version"] else ""
-    return f"{node}: {names['rabbitmq_name']} {names['rabbitmq_version']}{erlang}"
+    compatible = f"{names['rabbitmq_name']} {names['rabbitmq_version']}"
+    if names["warren_version"]:
+        runtime = f"on Python {names['erlang_version']}"
+        return f"{node}: Warren {names['warren_version']}, as {compatible}, {runtime}"
+    return f"{node}: {compatible} on Erlang {names['erlang_version']}"
 
 
 _NO_WAIT: Final = Option("no-wait", "do not wait until it is gone")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG, EVERYBODY
 from warren.management.errors import bad_request, no_such_object, not_authorised
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
+from warren.management.views.overview import CLUSTER_NAME, cluster_name
 
-if TYPE_CHECKING:
-    from warren.server.node import Node
-
-CLUSTER_NAME: Final = "cluster_name"
 _BROKER: Final = "rabbit"
 _AGENT: Final = "rabbitmq_management_agent"
 
@@ -35,12 +32,6 @@ _FEATURE_FLAGS: Final = (
     ("user_limits", "Configure connection and channel limits for a user", _BROKER),
     ("virtual_host_metadata", "Virtual host metadata (description, tags, etc)", _BROKER),
 )  # fmt: skip
-
-
-def cluster_name(node: Node) -> str:
-    """As it was set, or as the configuration has it, or the node's own."""
-    name = node.broker.parameters.list_global().get(CLUSTER_NAME)
-    return name if isinstance(name, str) else node.config.cluster_name or node.config.name
 
 
 async def _show_name(call: Call) -> JsonObject:

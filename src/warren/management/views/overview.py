@@ -21,6 +21,7 @@ EXCHANGE_TYPES: Final = tuple(
     }
     for name in ("direct", "fanout", "headers", "topic")
 )
+CLUSTER_NAME: Final = "cluster_name"
 _RETENTION_S: Final = {
     "global": [600, 3600, 28800, 86400],
     "basic": [600, 3600],
@@ -28,11 +29,17 @@ _RETENTION_S: Final = {
 }
 
 
+def cluster_name(node: Node) -> str:
+    """As it was set, or as the configuration has it, or the node's own."""
+    name = node.broker.parameters.list_global().get(CLUSTER_NAME)
+    return name if isinstance(name, str) else node.config.cluster_name or node.config.name
+
+
 def show_versions(node: Node) -> JsonObject:
     """What RabbitMQ says of its runtime is said of ours under the same names."""
     version = ".".join(map(str, sys.version_info[:3]))
     return {
-        "cluster_name": node.config.cluster_name or node.config.name,
+        "cluster_name": cluster_name(node),
         "disable_stats": False,
         "enable_queue_totals": False,
         "erlang_full_version": f"Warren {__version__} on Python {sys.version.split(' (')[0]}",
