@@ -165,7 +165,7 @@ def test_a_file_that_is_no_json_is_refused(api: Api) -> None:
 def test_a_virtual_host_that_has_no_room_for_all_queues_gets_none(api: Api, vhost: str) -> None:
     api.must(api.put("vhost-limits", vhost, "max-queues", body={"value": 1}))
     body = {"queues": [queue(vhost, "one"), queue(vhost, "two")]}
-    answer = api.post("definitions", body=body)
+    answer = api.post("definitions", vhost, body=body)
     assert (answer.status, answer.body["reason"]) == (
         400,
         (
