@@ -32,7 +32,7 @@ from warren.server.http import ready_route
 if TYPE_CHECKING:
     from warren.server.node import Node
 
-_FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
+FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
     bindings.RESOURCES,
     cluster.RESOURCES,
     definitions.RESOURCES,
@@ -49,7 +49,7 @@ _FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
 
 
 def build_application(node: Node) -> Starlette:
-    dispatch = Dispatch(node, [resource for family in _FAMILIES for resource in family])
+    dispatch = Dispatch(node, [resource for family in FAMILIES for resource in family])
     return Starlette(
         routes=[ready_route(lambda: node.is_ready), Mount("/api", app=dispatch)],
         exception_handlers={

@@ -12,14 +12,20 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.responses import Response, StreamingResponse
 
 from warren.management.columns import Columns, parse_columns, with_columns
 from warren.management.errors import JSON_TYPE, Refusal, bad_request
 from warren.management.json import Json, JsonObject, encode
-from warren.management.sorting import Order, dotted_value, in_slices, order_of, sorted_lazily
+from warren.management.sorting import (
+    dotted_value,
+    in_slices,
+    order_of,
+    skip,
+    sorted_lazily,
+)
 
 if TYPE_CHECKING:
     from warren.management.call import Call
@@ -46,72 +52,84 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """`keys` are columns that an item can tell without its view: names, and what sorts often."""
+    """`order` is what a list is sorted by if nothing else is said: quick, such as an attrgetter.
+
+    `keys` are columns that an item can tell without its view: names, and what sorts often.
+    """
 
     items: Sequence[T]
     view: Callable[[T], JsonObject]
+    order: Callable[[T], Any]
     keys: Mapping[str, Callable[[T], Json]] = field(default_factory=dict)
-    default_sort: tuple[str, ...] = ("vhost", "name")
     is_paged: bool = True
 
     async def respond(self, call: Call) -> Response:
         columns = parse_columns(call.query.get("columns"))
         page = _requested_page(call.query) if self.is_paged else None
-        in_order = await self._in_order(call.query)
         show = self._show(columns)
         if page is not None:
-            return await self._page(page, in_order, show)
+            return await self._page(page, call.query, show)
+        in_order = await self._in_order(self.items, call.query)
         if len(self.items) <= SHOWN_AT_ONCE_MAX:
             return json_response([show(item) for item in in_order])
         return StreamingResponse(_pieces(in_order, show), 200, NOT_CACHED, JSON_TYPE)
 
-    async def _page(self, page: Page, in_order: Iterator[T], show: Callable[[T], Json]) -> Response:
+    async def _page(
+        self, page: Page, query: Mapping[str, str], show: Callable[[T], Json]
+    ) -> Response:
+        chosen = await self._filtered(page) if page.name else self.items
         start = (page.number - 1) * page.size
-        total = filtered = len(self.items)
-        if page.name:
-            chosen = await self._filtered(page, in_order)
-            filtered = len(chosen)
-            in_order = iter(chosen)
         # The first page may be empty; others must begin within the list or at its very end.
-        if start > filtered:
+        if start > len(chosen):
             raise Refusal(
                 400,
                 "page_out_of_range",
-                f"Page out of range, page: {page.number} page size: {page.size}, len: {filtered}",
+                f"Page out of range, page: {page.number} page size: {page.size}, "
+                f"len: {len(chosen)}",
             )
-        items = [show(item) for item in islice(in_order, start, start + page.size)]
+        in_order = await self._in_order(chosen, query)
+        await skip(in_order, start)
+        items = []
+        async for part in in_slices(list(islice(in_order, page.size)), SHOWN_AT_ONCE_MAX):
+            items += [show(item) for item in part]
         return json_response(
             {
-                "filtered_count": filtered,
+                "filtered_count": len(chosen),
                 "item_count": len(items),
                 "items": items,
                 "page": page.number,
-                "page_count": -(-filtered // page.size),
+                "page_count": -(-len(chosen) // page.size),
                 "page_size": page.size,
-                "total_count": total,
+                "total_count": len(self.items),
             }
         )
 
-    async def _filtered(self, page: Page, in_order: Iterator[T]) -> list[T]:
+    async def _filtered(self, page: Page) -> list[T]:
         matches = _name_filter(page)
         chosen: list[T] = []
-        async for items in in_slices(list(in_order), FILTERED_AT_ONCE_MAX):
+        async for items in in_slices(self.items, FILTERED_AT_ONCE_MAX):
             chosen += [item for item in items if matches(str(self._value(item, "name")))]
         return chosen
 
-    async def _in_order(self, query: Mapping[str, str]) -> Iterator[T]:
+    async def _in_order(self, items: Sequence[T], query: Mapping[str, str]) -> Iterator[T]:
         sort = query.get("sort")
         if sort == "":
-            return iter(self.items)
-        names = self.default_sort if sort is None else (sort, *self.default_sort)
-        key = self._order_key(names)
-        return await sorted_lazily(self.items, key, query.get("sort_reverse") == "true")
-
-    def _order_key(self, names: tuple[str, ...]) -> Callable[[T], Order]:
-        if all(name in self.keys for name in names):
-            values = [self.keys[name] for name in names]
-            return lambda item: tuple(order_of(value(item)) for value in values)
-        return lambda item: _orders(self.view(item), names)
+            return iter(items)
+        is_reversed = query.get("sort_reverse") == "true"
+        if sort is None:
+            return await sorted_lazily(items, self.order, is_reversed)
+        # What was asked for comes first; among equals the order is the usual one.
+        value = self.keys.get(sort)
+        if value is not None:
+            return await sorted_lazily(
+                items, lambda item: (order_of(value(item)), self.order(item)), is_reversed
+            )
+        return await sorted_lazily(
+            items,
+            lambda item: (order_of(dotted_value(self.view(item), sort)), self.order(item)),
+            is_reversed,
+            SHOWN_AT_ONCE_MAX,
+        )
 
     def _value(self, item: T, name: str) -> Json:
         return self.keys[name](item) if name in self.keys else self.view(item).get(name)
@@ -136,10 +154,6 @@ async def _pieces(in_order: Iterator[T], show: Callable[[T], Json]) -> AsyncIter
         opening = b","
         await asyncio.sleep(0)
     yield b"]" if opening == b"," else b"[]"
-
-
-def _orders(view: JsonObject, names: tuple[str, ...]) -> Order:
-    return tuple(order_of(dotted_value(view, name)) for name in names)
 
 
 def _requested_page(query: Mapping[str, str]) -> Page | None:

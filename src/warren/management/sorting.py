@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
 from warren.management.json import Json, JsonObject
@@ -20,6 +22,7 @@ T = TypeVar("T")
 
 # So many keys are made and sorted in about a millisecond.
 SORTED_AT_ONCE_MAX: Final = 500
+SKIPPED_AT_ONCE_MAX: Final = 1_000
 
 Order: TypeAlias = tuple[Any, ...]
 
@@ -45,13 +48,29 @@ def dotted_value(item: JsonObject, name: str) -> Json:
 
 
 async def sorted_lazily(
-    items: Sequence[T], key: Callable[[T], Order], is_reversed: bool
+    items: Sequence[T],
+    key: Callable[[T], Order],
+    is_reversed: bool,
+    sorted_at_once: int = SORTED_AT_ONCE_MAX,
 ) -> Iterator[T]:
-    runs = [
-        sorted(run, key=key, reverse=is_reversed)
-        async for run in in_slices(items, SORTED_AT_ONCE_MAX)
-    ]
-    return heapq.merge(*runs, key=key, reverse=is_reversed)
+    """`sorted_at_once` is less where a key is dear."""
+    runs: list[list[tuple[Order, int, T]]] = []
+    async for part in in_slices(items, sorted_at_once):
+        # The number decides between equals: items themselves cannot be compared.
+        run = [(key(item), number, item) for number, item in enumerate(part, len(runs) << 32)]
+        run.sort(reverse=is_reversed)
+        runs.append(run)
+    merged = runs[0] if len(runs) == 1 else heapq.merge(*runs, reverse=is_reversed)
+    return (item for _, _, item in merged)
+
+
+async def skip(items: Iterator[T], count: int) -> None:
+    """Pass over so many of them."""
+    while count > 0:
+        step = min(count, SKIPPED_AT_ONCE_MAX)
+        deque(islice(items, step), maxlen=0)
+        count -= step
+        await asyncio.sleep(0)
 
 
 async def in_slices(items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:

@@ -6,8 +6,9 @@ lists show them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 from urllib.parse import quote_plus
 
@@ -19,7 +20,7 @@ from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.declaring import bind, unbind
 from warren.management.errors import no_such_object
-from warren.management.json import JsonObject
+from warren.management.json import Json, JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.bindings import properties_key, show_binding
@@ -28,7 +29,14 @@ from warren.routing.bindings import normalised
 
 _DEFAULT: Final = ""
 _KINDS: Final = {"q": DestinationKind.QUEUE, "e": DestinationKind.EXCHANGE}
-_SORT: Final = ("vhost", "source", "destination", "routing_key", "properties_key")
+_KEYS: Final[dict[str, Callable[[BindingRecord], Json]]] = {
+    "vhost": attrgetter("vhost"),
+    "source": attrgetter("source"),
+    "destination": attrgetter("destination.name"),
+    "destination_type": attrgetter("destination.kind.value"),
+    "routing_key": attrgetter("routing_key"),
+    "properties_key": properties_key,
+}
 
 
 def implicit_binding(vhost: str, queue: str) -> BindingRecord:
@@ -78,15 +86,8 @@ def _listing(bindings: Iterable[BindingRecord]) -> Listing[BindingRecord]:
     return Listing(
         list(bindings),
         show_binding,
-        {
-            "vhost": lambda binding: binding.vhost,
-            "source": lambda binding: binding.source,
-            "destination": lambda binding: binding.destination.name,
-            "destination_type": lambda binding: binding.destination.kind.value,
-            "routing_key": lambda binding: binding.routing_key,
-            "properties_key": properties_key,
-        },
-        default_sort=_SORT,
+        attrgetter("vhost", "source", "destination.name", "routing_key"),
+        _KEYS,
         is_paged=False,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -18,6 +19,11 @@ from warren.management.views.exchanges import show_exchange
 from warren.model.records import ExchangeRecord
 from warren.routing.exchange import Exchange
 
+_KEYS: Final = {
+    name: attrgetter(f"record.{name}")
+    for name in ("auto_delete", "durable", "internal", "name", "type", "vhost")
+}
+
 
 def _find(call: Call) -> Exchange | None:
     vhost = call.find_vhost()
@@ -29,14 +35,8 @@ async def _list(call: Call) -> Response:
     return await Listing(
         exchanges,
         lambda exchange: show_exchange(exchange, call.node),
-        {
-            "auto_delete": lambda exchange: exchange.record.auto_delete,
-            "durable": lambda exchange: exchange.record.durable,
-            "internal": lambda exchange: exchange.record.internal,
-            "name": lambda exchange: exchange.record.name,
-            "type": lambda exchange: exchange.record.type,
-            "vhost": lambda exchange: exchange.record.vhost,
-        },
+        attrgetter("record.vhost", "record.name"),
+        _KEYS,
     ).respond(call)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -34,7 +35,9 @@ async def _list(call: Call) -> Response:
         for vhost in visible_vhosts(call)
         for parameter in call.broker.parameters.list(component, vhost.name)
     ]
-    return await Listing(parameters, show_parameter, is_paged=False).respond(call)
+    return await Listing(
+        parameters, show_parameter, attrgetter("vhost", "name", "component"), is_paged=False
+    ).respond(call)
 
 
 async def _show(call: Call) -> JsonObject:
@@ -69,7 +72,7 @@ async def _list_global(call: Call) -> Response:
         {"name": name, "value": value}
         for name, value in call.broker.parameters.list_global().items()
     ]
-    listing = Listing(rows, lambda row: row, default_sort=("name",), is_paged=False)
+    listing = Listing(rows, lambda row: row, itemgetter("name"), is_paged=False)
     return await listing.respond(call)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -39,7 +40,7 @@ async def _list_of_vhost(call: Call) -> Response:
 
 
 def _listing(rows: list[Permission]) -> Listing[Permission]:
-    return Listing(rows, show_permission, default_sort=("vhost", "user"), is_paged=False)
+    return Listing(rows, show_permission, attrgetter("vhost", "user"), is_paged=False)
 
 
 async def _show(call: Call) -> JsonObject:
@@ -88,8 +89,8 @@ async def _show_topics(call: Call) -> Response:
 
 
 def _topic_listing(rows: list[TopicPermission]) -> Listing[TopicPermission]:
-    sort = ("vhost", "user", "exchange")
-    return Listing(rows, show_topic_permission, default_sort=sort, is_paged=False)
+    order = attrgetter("vhost", "user", "exchange")
+    return Listing(rows, show_topic_permission, order, is_paged=False)
 
 
 async def _put_topics(call: Call) -> None:

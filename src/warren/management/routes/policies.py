@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -67,8 +68,8 @@ class _Policies:
             for vhost in visible_vhosts(call)
             for policy in call.broker.policies.list(vhost.name, self._operator)
         ]
-        sort = ("priority", "vhost", "name")
-        listing = Listing(policies, show_policy, default_sort=sort, is_paged=False)
+        order = attrgetter("priority", "vhost", "name")
+        listing = Listing(policies, show_policy, order, is_paged=False)
         return await listing.respond(call)
 
     async def _show(self, call: Call) -> JsonObject:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -11,7 +13,7 @@ from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.declaring import declare_queue, delete_queue, readable_queue
 from warren.management.errors import bad_request, no_such_object
-from warren.management.json import JsonObject
+from warren.management.json import Json, JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.queues import show_queue
@@ -19,6 +21,22 @@ from warren.model.records import QueueRecord
 from warren.queues.queue import Queue
 
 NAME_BYTES_MAX: Final = 255
+
+
+_KEYS: Final[dict[str, Callable[[Queue], Json]]] = {
+    "auto_delete": attrgetter("record.auto_delete"),
+    "consumers": attrgetter("consumer_count"),
+    "durable": attrgetter("record.durable"),
+    "exclusive": attrgetter("record.exclusive"),
+    "messages": lambda queue: queue.backing.length + queue.backing.unacked_count,
+    "messages_ready": attrgetter("backing.length"),
+    "messages_unacknowledged": attrgetter("backing.unacked_count"),
+    "message_bytes_ready": attrgetter("backing.ready_bytes"),
+    "name": attrgetter("record.name"),
+    "state": lambda queue: "running",
+    "type": attrgetter("settings.queue_type.value"),
+    "vhost": attrgetter("record.vhost"),
+}
 
 
 def find_queue(call: Call) -> Queue | None:
@@ -31,21 +49,8 @@ async def _list(call: Call) -> Response:
     return await Listing(
         queues,
         lambda queue: show_queue(queue, call.node),
-        {
-            "auto_delete": lambda queue: queue.record.auto_delete,
-            "consumers": lambda queue: queue.consumer_count,
-            "durable": lambda queue: queue.record.durable,
-            "exclusive": lambda queue: queue.record.exclusive,
-            "messages": lambda queue: queue.backing.length + queue.backing.unacked_count,
-            "messages_ready": lambda queue: queue.backing.length,
-            "messages_unacknowledged": lambda queue: queue.backing.unacked_count,
-            "message_bytes": lambda queue: queue.backing.ready_bytes,
-            "name": lambda queue: queue.record.name,
-            "node": lambda queue: call.node.config.name,
-            "state": lambda queue: "running",
-            "type": lambda queue: queue.settings.queue_type.value,
-            "vhost": lambda queue: queue.record.vhost,
-        },
+        attrgetter("record.vhost", "record.name"),
+        _KEYS,
     ).respond(call)
 
 

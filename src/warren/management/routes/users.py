@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -44,8 +45,7 @@ def _listing(users: list[User]) -> Listing[User]:
     return Listing(
         users,
         show_user,
-        {"name": lambda user: user.name},
-        default_sort=("name",),
+        attrgetter("name"),
         is_paged=False,
     )
 
@@ -77,7 +77,7 @@ async def _list_permissions(call: Call) -> Response:
     return await Listing(
         [row for row in rows if row.user == call.parts["user"]],
         show_permission,
-        default_sort=("vhost", "user"),
+        attrgetter("vhost"),
         is_paged=False,
     ).respond(call)
 
@@ -87,7 +87,7 @@ async def _list_topic_permissions(call: Call) -> Response:
     return await Listing(
         [row for row in rows if row.user == call.parts["user"]],
         show_topic_permission,
-        default_sort=("vhost", "user", "exchange"),
+        attrgetter("vhost", "exchange"),
         is_paged=False,
     ).respond(call)
 

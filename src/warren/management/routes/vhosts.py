@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -28,8 +29,8 @@ async def _list(call: Call) -> Response:
     return await Listing(
         seen,
         lambda vhost: show_vhost(vhost, call.node),
-        {"name": lambda vhost: vhost.name},
-        default_sort=("name",),
+        attrgetter("name"),
+        {"name": attrgetter("name")},
     ).respond(call)
 
 
