@@ -58,9 +58,11 @@ scalars = (
 )
 plain = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 objects = st.dictionaries(st.sampled_from(MEMBERS), plain, max_size=6)
 bodies = objects | st.dictionaries(st.sampled_from(MEMBERS), st.lists(objects, max_size=2)) | plain
 query_names = st.sampled_from(
