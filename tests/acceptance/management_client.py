@@ -37,6 +37,7 @@ class Api:
     def __init__(self, address: Address, user: str = "guest", password: str = "guest") -> None:
         self.address = address
         self.user = user
+        self.timeout_s = ANSWERED_WITHIN_S
         self._password = password
 
     def as_user(self, user: str, password: str) -> Api:
@@ -76,9 +77,7 @@ class Api:
             headers = {**self.credentials, "Content-Type": "application/json"}
         if raw is None and body is not None:
             raw = json.dumps(body).encode()
-        connection = http.client.HTTPConnection(
-            self.address.host, self.address.port, timeout=ANSWERED_WITHIN_S
-        )
+        connection = self._connect()
         try:
             connection.request(method, path, raw, headers)
             answer = connection.getresponse()
@@ -87,6 +86,16 @@ class Api:
             connection.close()
         decoded = json.loads(data) if data else None
         return Answer(answer.status, decoded, {k.lower(): v for k, v in answer.getheaders()})
+
+    def begin(self, method: str, path: str) -> http.client.HTTPConnection:
+        """Ask, and do not read the answer; closing the connection is the caller's."""
+        connection = self._connect()
+        connection.request(method, path, None, self.credentials)
+        return connection
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self.address
+        return http.client.HTTPConnection(host, port, timeout=self.timeout_s)
 
 
 def path_of(parts: Sequence[str], query: Mapping[str, object] = EMPTY) -> str:

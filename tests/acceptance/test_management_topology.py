@@ -7,6 +7,7 @@ import time
 import pika
 import pytest
 
+from acceptance.actions import eventually
 from acceptance.management_client import Answer, Api
 from broker_process import Address
 
@@ -135,6 +136,29 @@ def test_a_queue_is_shown_with_all_of_rabbitmqs_fields(api: Api, vhost: str) -> 
     assert {"consumer_details", "deliveries", "incoming"} <= set(shown)
     assert shown["arguments"] == arguments
     assert (shown["type"], shown["exclusive"], shown["messages"]) == ("classic", False, 0)
+
+
+def test_a_queue_tells_who_consumes_from_it_and_who_owns_it(
+    api: Api, vhost: str, broker: Address
+) -> None:
+    parameters = pika.ConnectionParameters(broker.host, broker.port, vhost, heartbeat=0)
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.queue_declare("mine", exclusive=True)
+        channel.basic_qos(prefetch_count=7)
+        channel.basic_consume("mine", lambda *_: None, consumer_tag="reader", exclusive=True)
+
+        def details() -> object:
+            shown = api.must(api.get("queues", vhost, "mine"))
+            consumers = [
+                (c["consumer_tag"], c["prefetch_count"], c["ack_required"], c["exclusive"])
+                for c in shown["consumer_details"]
+            ]
+            return consumers, shown.get("exclusive_consumer_tag"), "owner_pid_details" in shown
+
+        eventually(lambda: details() == ([("reader", 7, True, True)], "reader", True), 15)
+        owner = api.must(api.get("queues", vhost, "mine"))["owner_pid_details"]
+        assert set(owner) == {"name", "peer_host", "peer_port"}
 
 
 def test_a_quorum_queue_names_its_members(api: Api, vhost: str) -> None:

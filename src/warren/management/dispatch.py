@@ -70,7 +70,8 @@ class Dispatch:
             call.caller = authenticate(request, self._node.broker.access)
         resource.rule.require(call)
         is_there = resource.exists(call)
-        if not is_there and method != "PUT":
+        is_made_here = method == "PUT" and resource.get is not None
+        if not is_there and not is_made_here:
             raise no_such_object()
         done = _CREATED if method == "PUT" and not is_there else _DONE
         return _response(await handler(call), request, done)

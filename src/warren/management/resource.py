@@ -24,8 +24,8 @@ def _always(_call: Call) -> bool:
 class Resource:
     """`path` begins behind /api; `{name}` takes one part of it, decoded, to `call.parts`.
 
-    `exists` is asked before anything else: without it GET and DELETE answer 404, and PUT says 201
-    where it says 204 otherwise.
+    `exists` is asked before anything else. If not, the answer is 404; only a PUT to where a GET can
+    look goes on, since it makes the thing, and then says 201 where it says 204 otherwise.
     """
 
     path: str

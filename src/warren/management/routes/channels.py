@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -50,11 +51,12 @@ async def list_channels(call: Call, places: list[ChannelPlace]) -> Response:
     return await Listing(
         places,
         lambda place: show_channel(call.node, place),
+        attrgetter("connection.vhost.name", "name"),
         {
-            "name": lambda place: place.name,
-            "number": lambda place: place.channel.number,
-            "user": lambda place: place.connection.user.name,
-            "vhost": lambda place: place.connection.vhost.name,
+            "name": attrgetter("name"),
+            "number": attrgetter("channel.number"),
+            "user": attrgetter("connection.user.name"),
+            "vhost": attrgetter("connection.vhost.name"),
         },
     ).respond(call)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -51,11 +52,12 @@ async def list_connections(call: Call, connections: list[AmqpConnection]) -> Res
     return await Listing(
         connections,
         lambda connection: show_connection(call.node, connection),
+        attrgetter("vhost.name", "details.name"),
         {
-            "name": lambda connection: connection.details.name,
-            "state": lambda connection: connection.state,
-            "user": lambda connection: connection.user.name,
-            "vhost": lambda connection: connection.vhost.name,
+            "name": attrgetter("details.name"),
+            "state": attrgetter("state"),
+            "user": attrgetter("user.name"),
+            "vhost": attrgetter("vhost.name"),
         },
     ).respond(call)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -25,8 +26,8 @@ async def _list(call: Call) -> Response:
     return await Listing(
         consumers,
         lambda place: show_consumer(call.node, place),
-        {"consumer_tag": lambda place: place.consumer.tag},
-        default_sort=(),
+        attrgetter("consumer.queue.record.vhost", "consumer.queue.record.name", "consumer.tag"),
+        {"consumer_tag": attrgetter("consumer.tag")},
         is_paged=False,
     ).respond(call)
 

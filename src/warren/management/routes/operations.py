@@ -85,10 +85,10 @@ def _size(value: Json) -> int:
 
 
 async def _set_log_level(call: Call) -> None:
-    (level,) = (await call.body()).require("level")
+    (level,) = (await call.body()).texts("level")
     if level not in LEVELS:
         raise bad_request(f"level must be one of {', '.join(LEVELS)}")
-    set_log_level(str(level))
+    set_log_level(level)
 
 
 async def _environment(call: Call) -> list[JsonObject]:

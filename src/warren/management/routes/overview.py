@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
@@ -76,9 +77,8 @@ def is_this_node(call: Call) -> bool:
 
 
 async def _nodes(call: Call) -> Response:
-    return await Listing([call.node], show_node, default_sort=("name",), is_paged=False).respond(
-        call
-    )
+    order = attrgetter("config.name")
+    return await Listing([call.node], show_node, order, is_paged=False).respond(call)
 
 
 async def _node(call: Call) -> JsonObject:

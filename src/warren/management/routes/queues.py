@@ -16,11 +16,15 @@ from warren.management.errors import bad_request, no_such_object
 from warren.management.json import Json, JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
+from warren.management.sorting import in_slices
+from warren.management.views.channels import consumers_of, show_consumer
 from warren.management.views.queues import show_queue
 from warren.model.records import QueueRecord
 from warren.queues.queue import Queue
+from warren.server.connection import AmqpConnection
 
 NAME_BYTES_MAX: Final = 255
+CONNECTIONS_AT_ONCE_MAX: Final = 500
 
 
 _KEYS: Final[dict[str, Callable[[Queue], Json]]] = {
@@ -59,11 +63,32 @@ async def _show(call: Call) -> JsonObject:
     if queue is None:
         raise no_such_object()
     # Who publishes into it and who gets from it, by channel, is what RabbitMQ's detailed rates are.
+    shown = {**show_queue(queue, call.node), "deliveries": [], "incoming": []}
+    shown["consumer_details"] = []
+    is_consumed, owner = queue.consumer_count > 0, queue.record.owner
+    if not is_consumed and owner is None:
+        return shown
+    async for connections in in_slices(call.node.open_connections(), CONNECTIONS_AT_ONCE_MAX):
+        for connection in connections:
+            if connection.connection_id == owner:
+                shown["owner_pid_details"] = _show_owner(connection)
+            shown["consumer_details"] += _consumers(call, queue, connection)
+    return shown
+
+
+def _consumers(call: Call, queue: Queue, connection: AmqpConnection) -> list[JsonObject]:
+    if connection.vhost.name != queue.record.vhost:
+        return []
+    places = (place for place in consumers_of(connection) if place.consumer.queue is queue)
+    return [show_consumer(call.node, place) for place in places]
+
+
+def _show_owner(connection: AmqpConnection) -> JsonObject:
+    details = connection.details
     return {
-        **show_queue(queue, call.node),
-        "consumer_details": [],
-        "deliveries": [],
-        "incoming": [],
+        "name": details.name,
+        "peer_host": details.peer.host,
+        "peer_port": details.peer.port,
     }
 
 

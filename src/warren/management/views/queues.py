@@ -51,6 +51,8 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
     shown.update(
         backing_queue_status=_backing_queue_status(queue),
         garbage_collection=_GARBAGE_COLLECTION,
+        # Ours: RabbitMQ shows a timestamp only if publishers have set one.
+        head_message_age_ms=queue.head_age_ms(node.context.clock.now_ms()),
         head_message_timestamp=None,
         memory=QUEUE_BYTES + shown["messages_ram"] * MESSAGE_BYTES + shown["message_bytes_ram"],
         node=node.config.name,
