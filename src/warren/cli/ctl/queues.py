@@ -62,11 +62,11 @@ def sync_queue(call: Call) -> Answer:
     """Like rabbitmqctl, wait for the end of it."""
     name = call.arguments[0]
     call.announce(f"Synchronising queue '{name}' in vhost '{call.vhost}' ...")
-    if _mirrored(call, name).get("slave_nodes") is None:
+    if _existing(call, name).get("slave_nodes") is None:
         raise error("not_mirrored")
     call.api.post("queues", call.vhost, name, "actions", body={"action": "sync"})
     for _ in range(SYNC_POLLS_MAX):
-        queue = _mirrored(call, name)
+        queue = _existing(call, name)
         mirrors = set(queue.get("slave_nodes") or ())
         if queue.get("state") != "syncing" and mirrors <= set(
             queue.get("synchronised_slave_nodes") or ()
@@ -79,13 +79,13 @@ def sync_queue(call: Call) -> Answer:
 def cancel_sync_queue(call: Call) -> Answer:
     name = call.arguments[0]
     call.announce(f"Stopping synchronising queue '{name}' in vhost '{call.vhost}' ...")
-    if _mirrored(call, name).get("state") != "syncing":
+    if _existing(call, name).get("state") != "syncing":
         return "not_syncing"
     call.api.post("queues", call.vhost, name, "actions", body={"action": "cancel_sync"})
     return None
 
 
-def _mirrored(call: Call, name: str) -> dict[str, Any]:
+def _existing(call: Call, name: str) -> dict[str, Any]:
     queue: dict[str, Any] | None = call.api.get_or_none("queues", call.vhost, name)
     if queue is None:
         raise error("not_found")
@@ -104,7 +104,8 @@ def browse_queue(call: Call) -> Answer:
     try:
         page = call.api.get("warren", "queues", call.vhost, name, "browse", **query)
     except NotFound as absent:
-        raise error("not_found") from absent
+        _existing(call, name)
+        raise error(f"{call.target.url} cannot browse: it is no Warren node") from absent
     messages = page if isinstance(page, list) else page["items"]
     text = "\n\n".join("\n".join(_message_lines(message)) for message in messages)
     return Document(text or "(no messages)", page)
