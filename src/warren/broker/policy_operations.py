@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # How often somebody else may be quicker before we give up.
 ATTEMPTS_MAX: Final = 32
-OBJECTS_COMPARED_PER_TURN: Final = 256
+OBJECTS_COMPARED_PER_TURN: Final = 64
 
 
 class NoSuchPolicy(AdminError):

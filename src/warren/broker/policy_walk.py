@@ -14,7 +14,7 @@ from typing import Final
 from warren.broker.topology import Topology
 from warren.model.clock import Clock
 
-OBJECTS_PER_TURN_MAX: Final = 256
+OBJECTS_PER_TURN_MAX: Final = 128
 
 
 class PolicyWalk:

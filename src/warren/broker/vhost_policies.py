@@ -26,6 +26,8 @@ class VhostPolicies:
         self._applied: dict[tuple[TargetKind, str], AppliedPolicy] = {}
         # Most objects share what applies to them with many others.
         self._merged: dict[tuple[str | None, str | None], AppliedPolicy] = {}
+        # And, without arguments, what they run with; by the names of the two policies.
+        self._plain_settings: dict[tuple[str | None, str | None], QueueSettings] = {}
 
     def take_in(self, changes: Iterable[tuple[ParsedKey, Change]]) -> bool:
         """What the store tells of policies; False if nothing is different now."""
@@ -49,6 +51,7 @@ class VhostPolicies:
         if is_changed:
             self._applied.clear()
             self._merged.clear()
+            self._plain_settings.clear()
         return is_changed
 
     def of_queue(self, record: QueueRecord) -> AppliedPolicy:
@@ -64,7 +67,14 @@ class VhostPolicies:
         self._applied.pop((kind, name), None)
 
     def settings_of(self, record: QueueRecord) -> QueueSettings:
-        return settings_of(record, self.of_queue(record).effective)
+        applied = self.of_queue(record)
+        if len(record.arguments):
+            return settings_of(record, applied.effective)
+        names = _name_of(applied.policy), _name_of(applied.operator_policy)
+        settings = self._plain_settings.get(names)
+        if settings is None:
+            settings = self._plain_settings[names] = settings_of(record, applied.effective)
+        return settings
 
     def alternate_of(self, record: ExchangeRecord) -> str | None:
         """The alternate exchange: the argument's, or else the policy's."""

@@ -63,6 +63,10 @@ class CompiledPolicy:
         self.policy = policy
         self._pattern = compile_pattern(policy.pattern)
 
+    def applies(self, target: Target, octets: bytes) -> bool:
+        """Quickly, since most policies are not for most objects; `octets` are the target's name."""
+        return self._pattern.search(octets) is not None and self.objection(target) is None
+
     def objection(self, target: Target) -> str | None:
         """Why the policy cannot apply to this; None if it can."""
         if not _is_meant(self.policy.apply_to, target):
@@ -83,8 +87,9 @@ class PolicySet:
         self.policies = tuple(CompiledPolicy(policy) for policy in ordered)
 
     def best_for(self, target: Target) -> Policy | None:
+        octets = target.name.encode(errors="surrogateescape")
         for compiled in self.policies:
-            if compiled.objection(target) is None:
+            if compiled.applies(target, octets):
                 return compiled.policy
         return None
 

@@ -109,7 +109,7 @@ async def test_more_queues_than_fit_a_turn_get_the_last_policy_in_the_end(tmp_pa
         await world.broker.policies.set(Policy("/", "p", "", {"max-length": 1}))
         assert not world.vhost.policy_walk.is_done
         assert len({queue.settings.max_length for queue in queues}) == 2
-        assert dict(world.vhost.policy_of_queue("q511").effective) == {"max-length": 1}
+        assert dict(world.vhost.policy_of_queue("q200").effective) == {"max-length": 1}
         await world.broker.policies.set(Policy("/", "p", "", {"max-length": 2}))
         world.host.clock.advance(0)
         assert world.vhost.policy_walk.is_done
