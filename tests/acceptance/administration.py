@@ -13,7 +13,7 @@ import http.client
 import json
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -80,6 +80,8 @@ class Administration(Protocol):
     def set_policy(self, rule: Rule) -> None: ...
 
     def clear_policy(self, vhost: str, name: str, operator: bool = False) -> None: ...
+
+    def trace(self, vhost: str, is_on: bool) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -151,6 +153,9 @@ class InProcessAdministration:
     def clear_policy(self, vhost: str, name: str, operator: bool = False) -> None:
         self._run(self._node.broker.policies.clear(vhost, name, operator))
 
+    def trace(self, vhost: str, is_on: bool) -> None:
+        self._run(self._admin.replace_vhost(vhost, lambda old: replace(old, tracing=is_on)))
+
     def stop(self) -> None:
         self._run(self._node.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -221,6 +226,9 @@ class HttpAdministration:
     def clear_policy(self, vhost: str, name: str, operator: bool = False) -> None:
         family = "operator-policies" if operator else "policies"
         self._call("DELETE", f"{family}/{quote(vhost, safe='')}/{name}")
+
+    def trace(self, vhost: str, is_on: bool) -> None:
+        self._call("PUT", f"vhosts/{quote(vhost, safe='')}", {"tracing": is_on})
 
     def stop(self) -> None:
         """Not ours to stop."""

@@ -12,9 +12,13 @@ from typing import Final
 
 from warren.auth.access import AccessControl
 from warren.auth.admin import AccessAdmin
+from warren.auth.codec import decode_vhost
+from warren.broker.event_exchange import EventExchange
+from warren.broker.events import EventBus
 from warren.broker.parameter_operations import ParameterOperations
 from warren.broker.policy_operations import PolicyOperations
 from warren.broker.services import Services
+from warren.broker.telling_admin import TellingAdmin
 from warren.broker.vhost import VirtualHost
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.store import CancelWatch, Change, Lease, LeaseLost, MetadataStore, Record
@@ -58,16 +62,24 @@ class Broker:
     ) -> None:
         self.store = store
         self.access = access
-        self.admin = AccessAdmin(store, access)
         self.vhosts: dict[str, VirtualHost] = {}
-        self.policies = PolicyOperations(store, self.vhosts)
+        self.events = EventBus(clock)
+        self.events.listeners.append(EventExchange(self.vhosts, clock))
+        self.policies = PolicyOperations(store, self.vhosts, self.events)
         self.parameters = ParameterOperations(self)
+        self.admin: AccessAdmin = TellingAdmin(store, access, self.events)
         self.on_vhost_deleted: list[Callable[[str], None]] = []
         self.on_user_deleted: list[Callable[[str], None]] = []
         self._lease: Lease | None = None
         self._cancel_watch: CancelWatch | None = None
         self._services = Services(
-            store, self._current_lease, make_queue, new_token, access.require_room_for_queue, clock
+            store,
+            self._current_lease,
+            make_queue,
+            new_token,
+            access.require_room_for_queue,
+            clock,
+            self.events,
         )
 
     # Life.
@@ -144,10 +156,12 @@ class Broker:
         vhost = self.vhosts.get(name)
         if record is None:
             self._on_vhost_deleted(name)
-        elif vhost is None:
-            self.vhosts[name] = VirtualHost(name, self._services, record.version)
+            return
+        if vhost is None:
+            vhost = self.vhosts[name] = VirtualHost(name, self._services, record.version)
         else:
             vhost.record_stored(record.version)
+        vhost.firehose.turn(decode_vhost(record.value).tracing)
 
     def _on_vhost_deleted(self, name: str) -> None:
         vhost = self.vhosts.pop(name, None)

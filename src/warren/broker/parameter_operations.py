@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from warren.auth.admin import AdminError, InvalidLimits, NoSuchVhost
+from warren.broker.policy_events import global_parameter_set
 from warren.broker.policy_operations import NoSuchPolicy
 from warren.metadata.keys import global_parameter_key
 from warren.metadata.policy_codec import decode_parameter, encode_parameter
@@ -108,12 +109,14 @@ class ParameterOperations:
             return
         put = Put(global_parameter_key(name), encode_parameter(value))
         await self._broker.store.transact([], [put])
+        global_parameter_set(self._broker.events, name, {"value": value})
 
     async def clear_global(self, name: str) -> None:
         """Raises NoSuchParameter."""
         if name not in self._global:
             raise NoSuchParameter
         await self._broker.store.transact([], [Delete(global_parameter_key(name))])
+        global_parameter_set(self._broker.events, name, {})
 
     def list_global(self) -> dict[str, JsonValue]:
         return dict(sorted(self._global.items()))

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from warren.auth.admin import AdminError, NoSuchVhost
+from warren.broker.events import EventBus
+from warren.broker.policy_events import policy_cleared, policy_set
 from warren.broker.policy_reports import PolicyChange, explain_exchange, explain_queue, foresee
 from warren.broker.turns import NextTurn
 from warren.broker.vhost_policies import find_policy
@@ -41,9 +43,12 @@ class NoSuchPolicy(AdminError):
 class PolicyOperations:
     """All raise NoSuchVhost. What is set is in force, or takes effect in the turns to come."""
 
-    def __init__(self, store: MetadataStore, vhosts: Mapping[str, VirtualHost]) -> None:
+    def __init__(
+        self, store: MetadataStore, vhosts: Mapping[str, VirtualHost], events: EventBus
+    ) -> None:
         self._store = store
         self._vhosts = vhosts
+        self._events = events
 
     async def set(self, policy: Policy, operator: bool = False) -> None:
         """Make or replace it; raises PolicyInvalid. To set what is set already does nothing."""
@@ -53,12 +58,14 @@ class PolicyOperations:
             return
         key = policy_key(policy.vhost, policy.name, operator)
         await self._change(policy.vhost, Put(key, encode_policy(policy)))
+        policy_set(self._events, policy, operator)
 
     async def clear(self, vhost: str, name: str, operator: bool = False) -> None:
         """Raises NoSuchPolicy."""
         if self.get(vhost, name, operator) is None:
             raise NoSuchPolicy
         await self._change(vhost, Delete(policy_key(vhost, name, operator)))
+        policy_cleared(self._events, vhost, name, operator)
 
     def get(self, vhost: str, name: str, operator: bool = False) -> Policy | None:
         return find_policy(self._set_of(self._require_vhost(vhost), operator), name)

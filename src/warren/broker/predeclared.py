@@ -1,4 +1,4 @@
-"""The exchanges that every virtual host has from the beginning.
+"""The exchanges that every virtual host has from the beginning, and the default one's for events.
 
 They cannot be deleted, nor declared as anything else, so they need not be stored: to the metadata
 store they are keys that are always absent.
@@ -13,6 +13,8 @@ from warren.model.records import ExchangeRecord, describe_exchange
 from warren.routing.router import DEFAULT_EXCHANGE
 
 RESERVED_PREFIX: Final = "amq."
+EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
+EVENT_VHOST: Final = "/"
 
 _TYPES: Final = {
     DEFAULT_EXCHANGE: "direct",
@@ -23,13 +25,14 @@ _TYPES: Final = {
     "amq.rabbitmq.trace": "topic",
     "amq.topic": "topic",
 }
-_INTERNAL: Final = frozenset({"amq.rabbitmq.trace"})
+_INTERNAL: Final = frozenset({"amq.rabbitmq.trace", EVENT_EXCHANGE})
 
 
 def predeclared_exchanges(vhost: str) -> list[ExchangeRecord]:
+    types = {**_TYPES, EVENT_EXCHANGE: "topic"} if vhost == EVENT_VHOST else _TYPES
     return [
         ExchangeRecord(vhost, name, type_, internal=name in _INTERNAL)
-        for name, type_ in _TYPES.items()
+        for name, type_ in types.items()
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from warren.broker.events import EventBus
 from warren.metadata.store import Lease, MetadataStore
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
@@ -23,3 +24,4 @@ class Services:
     # Raises if a virtual host (first) that has so many queues (third) may not have another one.
     require_room_for_queue: Callable[[str, str, int], None]
     clock: Clock
+    events: EventBus

@@ -15,6 +15,7 @@ from typing import Final
 
 from warren.broker.binding_operations import BindingOperations
 from warren.broker.exchange_operations import ExchangeOperations
+from warren.broker.firehose import Firehose
 from warren.broker.policy_walk import PolicyWalk
 from warren.broker.queue_operations import QueueOperations
 from warren.broker.route_cache import RouteCache
@@ -50,6 +51,8 @@ class VirtualHost:
         self.routes = RouteCache(self._topology)
         self.policies = self._topology.policies
         self.policy_walk = PolicyWalk(self._topology, services.clock)
+        self.events = services.events
+        self.firehose = Firehose(self, services.clock, services.events.node_name)
 
     @property
     def generation(self) -> int:

@@ -14,6 +14,12 @@ from typing import Final
 from warren.broker.removal import Removal, plan_removal
 from warren.broker.services import Services
 from warren.broker.topology import Topology
+from warren.broker.topology_events import (
+    binding_created,
+    exchange_created,
+    queue_created,
+    removed,
+)
 from warren.metadata.codec import TopologyRecord, encode_record
 from warren.metadata.keys import binding_key, exchange_key, queue_key, vhost_key
 from warren.metadata.store import Check, Delete, Operation, Put
@@ -36,6 +42,7 @@ class TopologyWriter:
         self._topology = topology
         self._vhost = topology.vhost
         self._services = services
+        self._events = services.events
 
     def require_open(self) -> None:
         if self.is_closed:
@@ -50,12 +57,19 @@ class TopologyWriter:
     async def create_exchange(self, record: ExchangeRecord) -> bool:
         key = exchange_key(self._vhost, record.name)
         checks = [*self._check_vhost(record.durable), Check(key, 0)]
-        return await self._transact(checks, [self._put(key, record, record.durable)])
+        is_done = await self._transact(checks, [self._put(key, record, record.durable)])
+        if is_done:
+            policy = self._topology.policies.of_exchange(record).policy
+            exchange_created(self._events, record, "" if policy is None else policy.name)
+        return is_done
 
     async def create_queue(self, record: QueueRecord) -> bool:
         key = queue_key(self._vhost, record.name)
         checks = [*self._check_vhost(record.durable), Check(key, 0)]
-        return await self._transact(checks, [self._put(key, record, record.durable)])
+        is_done = await self._transact(checks, [self._put(key, record, record.durable)])
+        if is_done:
+            queue_created(self._events, record)
+        return is_done
 
     async def create_binding(self, binding: BindingRecord) -> bool:
         source = self._topology.exchanges[binding.source].record
@@ -69,7 +83,10 @@ class TopologyWriter:
         changes: list[Operation] = [self._put(key, binding, is_durable)]
         if source.auto_delete:
             changes.append(self._renew(source.name))
-        return await self._transact(list(dict.fromkeys(checks)), changes)
+        is_done = await self._transact(list(dict.fromkeys(checks)), changes)
+        if is_done:
+            binding_created(self._events, binding)
+        return is_done
 
     async def remove(self, removal: Removal) -> bool:
         if await self._remove_first_bindings(removal) or not await self._remove(removal, []):
@@ -103,7 +120,10 @@ class TopologyWriter:
         changes += [Delete(queue_key(self._vhost, name)) for name in removal.queues]
         changes += [Delete(exchange_key(self._vhost, name)) for name in removal.exchanges]
         changes += [self._renew(name) for name in removal.spared]
-        return await self._transact(checks, changes)
+        is_done = await self._transact(checks, changes)
+        if is_done:
+            removed(self._events, self._vhost, removal)
+        return is_done
 
     async def _remove_first_bindings(self, removal: Removal) -> bool:
         """If there are very many, remove some ahead; True if the rest has to be planned anew.

@@ -148,6 +148,8 @@ def _send_get_ok(channel: Channel, queue: Queue, queued: QueuedMessage, no_ack: 
         tag = channel.deliveries.track(queued, Holder(queue))
     payload = _get_ok(queued, tag, queue.message_count)
     channel.output.content(channel.number, payload, queued.message)
+    if channel.vhost.firehose.is_on:
+        channel.vhost.firehose.delivered(channel, queue, queued.message, queued.redelivered)
 
 
 def nack(channel: Channel, method: commands.Basic.Nack) -> None:

@@ -35,6 +35,8 @@ class Channel:
         self.version = session.vhost.version
         self.counters = MessageCounters()
         self.deliveries = Deliveries(number, session.output, session.turn_clock, self.counters)
+        self.deliveries.trace = session.vhost.firehose.switch
+        self.deliveries.channel = self
         self.consumers: dict[str, Consumer] = {}
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -45,6 +47,14 @@ class Channel:
         self.routes: dict[bytes, Route] = {}
         self.routes_version = 0
         self.allowed: dict[tuple[str, str, str], None] = {}
+
+    @property
+    def connection_name(self) -> str:
+        return self.session.host.full_name
+
+    @property
+    def user_name(self) -> str:
+        return self.session.user.name
 
     def publish(self, message: Message) -> None:
         if self.routes_version != self.version.value:

@@ -60,7 +60,9 @@ def publish_carefully(channel: Channel, message: Message) -> None:
     else:
         queues = channel.vhost.route(exchange_name, routing_keys, headers)
         route = Route(queues, exchange.counters)
-        if is_cacheable and len(routing_keys) == 1:
+        if channel.vhost.firehose.is_on:
+            channel.vhost.firehose.published(channel, message, routing_keys, queues)
+        elif is_cacheable and len(routing_keys) == 1:
             _keep_route(channel, message.route_key, route)
     if channel.transaction is not None:
         channel.transaction.publish(message, route)

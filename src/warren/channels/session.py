@@ -20,6 +20,7 @@ from pamqp import commands
 from warren.auth.access import AccessControl
 from warren.auth.permissions import Access, ResourceKind, TopicAccess
 from warren.auth.users import User
+from warren.broker.events import ACTING_USER
 from warren.channels.channel import Channel
 from warren.channels.closing import release_channel
 from warren.channels.confirms import Confirms
@@ -64,6 +65,11 @@ class SessionHost(Protocol):
     reader: FrameReader
     capabilities: ClientCapabilities
     channel_max: int
+
+    @property
+    def full_name(self) -> str:
+        """What operators know the connection by."""
+        ...
 
     @property
     def access(self) -> AccessControl: ...
@@ -260,6 +266,7 @@ class Session:
     async def _finish(
         self, channel: Channel, work: Coroutine[Any, Any, Method | None], ids: tuple[int, int]
     ) -> None:
+        ACTING_USER.set(self.user.name)  # of this task alone
         try:
             reply = await work
             if reply is not None and not self.intake.is_closed:

@@ -79,6 +79,8 @@ class Consumer(Holder):
         deliveries.output.deliver(
             deliveries.number, self.tag_octets, tag, queued.redelivered, queued.message
         )
+        if deliveries.trace.is_on:
+            self._trace(queued.message, queued.redelivered)
 
     def hand_over(self, message: Message, redelivered: bool) -> None:
         """Deliver without expecting an acknowledgement: from here on it is the client's."""
@@ -92,6 +94,13 @@ class Consumer(Holder):
             mine.redeliver += 1
             of_queue.redeliver += 1
         deliveries.output.deliver(deliveries.number, self.tag_octets, tag, redelivered, message)
+        if deliveries.trace.is_on:
+            self._trace(message, redelivered)
+
+    def _trace(self, message: Message, redelivered: bool) -> None:
+        deliveries = self.deliveries
+        if deliveries.trace.tell is not None:
+            deliveries.trace.tell(deliveries.channel, self.queue, message, redelivered)
 
 
 class ConsumerRotation:

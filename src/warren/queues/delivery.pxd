@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 from warren.model.counters cimport MessageCounters
 from warren.queues.boundary cimport AbstractQueue as QueueType, Holder as HolderType
+from warren.queues.trace_switch cimport TraceSwitch
 from warren.wire._codec cimport OutputBuffer as OutputType, QueuedMessage as QueuedType
 
 
@@ -20,6 +21,8 @@ cdef class Deliveries:
     cdef public Py_ssize_t prefetch_limit
     cdef public Py_ssize_t prefetch_used
     cdef public list waiting
+    cdef public TraceSwitch trace
+    cdef public object channel
     cpdef bint has_room(self)
     @cython.locals(tag=uint64_t)
     cpdef uint64_t track(self, QueuedType queued, HolderType holder) except 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from warren.model.counters import MessageCounters
+from warren.queues.trace_switch import NEVER_TRACED, TraceSwitch
 from warren.wire.codec import OutputBuffer, QueuedMessage
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Deliveries:
         self.prefetch_limit = 0
         self.prefetch_used = 0
         self.waiting: list[Consumer] = []
+        self.trace: TraceSwitch = NEVER_TRACED
+        # Whose deliveries these are, for those who trace them.
+        self.channel: object = None
 
     def has_room(self) -> bool:
         """Whether the socket and the channel's shared window allow one more delivery."""

@@ -17,9 +17,10 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.auth.access import AccessControl
-from warren.auth.admin import AccessAdmin, Defaults
+from warren.auth.admin import Defaults
 from warren.broker.broker import KEEP_ALIVE_INTERVAL_S, Broker
 from warren.broker.queue_host import QueueFactory
+from warren.broker.telling_admin import TellingAdmin
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
 from warren.server.alarms import NodeAlarms
@@ -74,7 +75,8 @@ class Node:
         access = AccessControl(config.loopback_users)
         queue_factory = QueueFactory(clock, self._spawn)
         self.broker = Broker(self.store, access, queue_factory.make, new_token, clock)
-        self.broker.admin = AccessAdmin(self.store, access, _defaults(config))
+        self.broker.admin = TellingAdmin(self.store, access, self.broker.events, _defaults(config))
+        self.broker.events.node_name = config.name
         queue_factory.vhosts = self.broker.vhosts
         self.messages = MessageStorage(config.data_dir, sizes=config.storage_sizes)
         queue_factory.storages = self.messages.vhosts

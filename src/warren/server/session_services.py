@@ -28,6 +28,10 @@ class SessionServices:
         self._context = context
 
     @property
+    def full_name(self) -> str:
+        return self.connection_id
+
+    @property
     def access(self) -> AccessControl:
         return self._context.broker.access
 

@@ -1,0 +1,3 @@
+cdef class TraceSwitch:
+    cdef public bint is_on
+    cdef public object tell
