@@ -15,7 +15,9 @@ def said(caught: pytest.ExceptionInfo[AmqpError]) -> tuple[int, str]:
     return caught.value.code, caught.value.explanation
 
 
-async def test_a_new_vhost_has_the_predeclared_exchanges(vhost: VirtualHost) -> None:
+async def test_the_default_vhost_has_the_predeclared_exchanges_and_that_of_events(
+    vhost: VirtualHost,
+) -> None:
     found = {name: made.record.type for name, made in vhost.exchanges.items()}
     assert found == {
         "": "direct",
@@ -23,12 +25,14 @@ async def test_a_new_vhost_has_the_predeclared_exchanges(vhost: VirtualHost) -> 
         "amq.fanout": "fanout",
         "amq.headers": "headers",
         "amq.match": "headers",
+        "amq.rabbitmq.event": "topic",
         "amq.rabbitmq.trace": "topic",
         "amq.topic": "topic",
     }
     assert all(made.record.durable for made in vhost.exchanges.values())
     assert [n for n, made in vhost.exchanges.items() if made.record.internal] == [
-        "amq.rabbitmq.trace"
+        "amq.rabbitmq.trace",
+        "amq.rabbitmq.event",
     ]
 
 
