@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pika
 import pytest
 
+from acceptance.actions import eventually
 from acceptance.management_client import Api
 from broker_process import Address
 
@@ -202,3 +203,23 @@ def test_a_virtual_host_is_described_anew(api: Api, vhost: str) -> None:
     assert api.must(api.get("vhosts", vhost))["tracing"] is True
     api.must(api.put("vhosts", vhost, body={"tracing": False}))
     assert api.must(api.get("vhosts", vhost))["tracing"] is False
+
+
+def test_a_virtual_host_counts_the_messages_of_its_queues(
+    api: Api, vhost: str, broker: Address
+) -> None:
+    parameters = pika.ConnectionParameters(broker.host, broker.port, vhost, heartbeat=0)
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for queue in ("a", "b"):
+            channel.queue_declare(queue)
+            channel.basic_publish("", queue, b"x", mandatory=True)
+        channel.basic_get("a")
+
+        def counts() -> object:
+            shown = api.must(api.get("vhosts", vhost))
+            names = ("messages", "messages_ready", "messages_unacknowledged")
+            return tuple(shown.get(name) for name in names)
+
+        eventually(lambda: counts() == (2, 1, 1), 15)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warren.auth.users import Vhost
+from warren.broker.vhost import VirtualHost
 from warren.management.json import JsonObject
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def show_vhost(vhost: Vhost, node: Node) -> JsonObject:
     metadata: JsonObject = {"description": vhost.description, "tags": tags}
     if vhost.default_queue_type:
         metadata["default_queue_type"] = vhost.default_queue_type
-    return {
+    shown: JsonObject = {
         "cluster_state": {node.config.name: "running"},
         "default_queue_type": vhost.default_queue_type or "undefined",
         "description": vhost.description,
@@ -24,4 +25,26 @@ def show_vhost(vhost: Vhost, node: Node) -> JsonObject:
         "name": vhost.name,
         "tags": tags,
         "tracing": vhost.tracing,
+    }
+    living = node.broker.vhosts.get(vhost.name)
+    if living is not None:
+        shown.update(_lengths(living))
+        if figures := node.statistics.of_vhost(vhost.name):
+            shown["message_stats"] = figures
+    return shown
+
+
+def _lengths(vhost: VirtualHost) -> JsonObject:
+    """How many messages all of its queues have."""
+    backings = [queue.backing for queue in vhost.queues.values()]
+    ready = sum([backing.length for backing in backings])
+    unacked = sum([backing.unacked_count for backing in backings])
+    at_rest = {"rate": 0.0}
+    return {
+        "messages": ready + unacked,
+        "messages_details": at_rest,
+        "messages_ready": ready,
+        "messages_ready_details": at_rest,
+        "messages_unacknowledged": unacked,
+        "messages_unacknowledged_details": at_rest,
     }
