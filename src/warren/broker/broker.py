@@ -13,6 +13,7 @@ from typing import Final
 from warren.auth.access import AccessControl
 from warren.auth.admin import AccessAdmin
 from warren.auth.codec import decode_vhost
+from warren.broker.activity import Activity
 from warren.broker.event_exchange import EventExchange
 from warren.broker.events import EventBus
 from warren.broker.parameter_operations import ParameterOperations
@@ -72,6 +73,7 @@ class Broker:
         self.on_user_deleted: list[Callable[[str], None]] = []
         self._lease: Lease | None = None
         self._cancel_watch: CancelWatch | None = None
+        self.activity = Activity()
         self._services = Services(
             store,
             self._current_lease,
@@ -80,6 +82,7 @@ class Broker:
             access.require_room_for_queue,
             clock,
             self.events,
+            self.activity,
         )
 
     # Life.

@@ -82,7 +82,9 @@ class QueueOperations:
             self._writer.require_open()
             existing = self._topology.queues.get(record.name)
             if existing is not None:
-                return _declare_again(existing, record)
+                queue = _declare_again(existing, record)
+                self._services.activity.churn.queue_declared += 1
+                return queue
             self._require_room(record.name)
             validate_queue(record)
             # Once created it exists, and the next time around finds it: unless somebody was quick
@@ -123,20 +125,22 @@ class QueueOperations:
         self._creating += 1
         try:
             if record.owner is None:
-                await self._writer.create_queue(record)
+                is_created = await self._writer.create_queue(record)
             else:
-                await self._create_exclusive(record, record.owner)
+                is_created = await self._create_exclusive(record, record.owner)
+            self._services.activity.churn.queue_created += is_created
         finally:
             self._creating -= 1
 
-    async def _create_exclusive(self, record: QueueRecord, owner: str) -> None:
+    async def _create_exclusive(self, record: QueueRecord, owner: str) -> bool:
         arriving = self._arriving.setdefault(owner, set())
         arriving.add(record.name)
-        await self._writer.create_queue(record)
+        is_created = await self._writer.create_queue(record)
         arriving.discard(record.name)
         if self._arriving.get(owner) is not arriving:
             # Dropped already with all that the owner had; it must not be declared again.
             raise connection_forced(f"the owner of {record} has gone")
+        return is_created
 
     async def _remove(self, queues: Sequence[Queue]) -> None:
         with self._topology.hiding(queues):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from warren.broker.activity import Activity
 from warren.broker.events import EventBus
 from warren.metadata.store import Lease, MetadataStore
 from warren.model.clock import Clock
@@ -25,3 +26,4 @@ class Services:
     require_room_for_queue: Callable[[str, str, int], None]
     clock: Clock
     events: EventBus
+    activity: Activity

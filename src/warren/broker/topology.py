@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from warren.broker.activity import Activity
 from warren.broker.predeclared import predeclared_exchanges
 from warren.broker.vhost_policies import VhostPolicies
 from warren.metadata.codec import decode_binding, decode_exchange, decode_queue
@@ -33,9 +34,13 @@ from warren.routing.topology_version import TopologyVersion
 
 class Topology:
     def __init__(
-        self, vhost: str, make_queue: Callable[[QueueRecord, QueueSettings], Queue]
+        self,
+        vhost: str,
+        make_queue: Callable[[QueueRecord, QueueSettings], Queue],
+        activity: Activity,
     ) -> None:
         self.vhost = vhost
+        self._activity = activity
         self.policies = VhostPolicies()
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
@@ -67,7 +72,11 @@ class Topology:
             self.version.bump()
         # Consumers hear of it, and what they do then must find everything in its final state.
         while self._gone:
-            self._gone.pop().delete()
+            self._delete(self._gone.pop())
+
+    def _delete(self, queue: Queue) -> None:
+        self._activity.queue_deleted(queue)
+        queue.delete()
 
     def stored_version(self, key: str) -> int:
         """Of an exchange or a queue, by its key."""
@@ -119,7 +128,7 @@ class Topology:
     def close(self) -> None:
         """The virtual host is gone, and its queues with it."""
         for queue in (*self.queues.values(), *self._hidden.values()):
-            queue.delete()
+            self._delete(queue)
         self.queues.clear()
         self._hidden.clear()
         self.version.bump()

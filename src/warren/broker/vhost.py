@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from warren.broker.activity import Activity
 from warren.broker.binding_operations import BindingOperations
 from warren.broker.exchange_operations import ExchangeOperations
 from warren.broker.firehose import Firehose
@@ -38,7 +39,8 @@ class VirtualHost:
 
     def __init__(self, name: str, services: Services, stored_version: int = 0) -> None:
         self.name = name
-        self._topology = Topology(name, services.make_queue)
+        self.activity = Activity(services.activity)
+        self._topology = Topology(name, services.make_queue, self.activity)
         self._writer = TopologyWriter(self._topology, services, stored_version)
         self._exchange_operations = ExchangeOperations(self._topology, self._writer)
         self._queue_operations = QueueOperations(self._topology, self._writer, services)

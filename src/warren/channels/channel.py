@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from warren.channels.confirms import Confirms
 from warren.channels.publishing import publish_carefully
 from warren.channels.route import Route
-from warren.model.counters import MessageCounters
 from warren.model.errors import precondition_failed
 from warren.queues.boundary import PENDING, REJECTED
 from warren.queues.consumers import Consumer
@@ -33,7 +32,7 @@ class Channel:
         self.output = session.output
         self.vhost = session.vhost
         self.version = session.vhost.version
-        self.counters = MessageCounters()
+        self.counters = session.vhost.activity.channel_opened()
         self.deliveries = Deliveries(number, session.output, session.turn_clock, self.counters)
         self.deliveries.trace = session.vhost.firehose.switch
         self.deliveries.channel = self

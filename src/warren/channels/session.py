@@ -313,5 +313,6 @@ class Session:
     def forget_channel(self, channel: Channel) -> None:
         """The number may be used for another channel from now on."""
         if self.channels.pop(channel.number, None) is not None:
+            self.vhost.activity.channel_closed(channel.counters)
             self.host.release_channel()
         self.host.reader.forget_channel(channel.number)

@@ -18,6 +18,7 @@ from starlette.requests import Request
 
 from warren.auth.access import AccessControl
 from warren.auth.users import User
+from warren.broker.broker import Broker
 from warren.broker.vhost import VirtualHost
 from warren.management.errors import CHALLENGE, EmptyRefusal, login_failed, not_authorised
 from warren.model.errors import LoginRefused
@@ -27,6 +28,7 @@ from warren.server.sockets import is_loopback
 if TYPE_CHECKING:
     from warren.management.call import Call
 
+HTTP: Final = "http"
 MANAGEMENT: Final = "management"
 POLICYMAKER: Final = "policymaker"
 MONITORING: Final = "monitoring"
@@ -67,7 +69,17 @@ class Caller:
         return self.is_administrator or self.may_log_in_to(vhost)
 
 
-def authenticate(request: Request, access: AccessControl) -> Caller:
+def authenticate(request: Request, broker: Broker) -> Caller:
+    is_success = False
+    try:
+        caller = _authenticate(request, broker.access)
+        is_success = True
+    finally:
+        broker.activity.attempted(HTTP, is_success)
+    return caller
+
+
+def _authenticate(request: Request, access: AccessControl) -> Caller:
     name, password = _credentials(request)
     host = request.client.host if request.client is not None else ""
     try:

@@ -67,7 +67,7 @@ class Dispatch:
             raise EmptyRefusal(405, allowed)
         call = Call(self._node, request, parts)
         if resource.rule.is_login_needed:
-            call.caller = authenticate(request, self._node.broker.access)
+            call.caller = authenticate(request, self._node.broker)
         resource.rule.require(call)
         is_there = resource.exists(call)
         is_made_here = method == "PUT" and resource.get is not None

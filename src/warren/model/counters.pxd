@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 
 @cython.no_gc
@@ -36,5 +36,19 @@ cdef class ExchangeCounters:
     cpdef object sample(self, double elapsed_s)
 
 
-@cython.locals(position=Py_ssize_t, counters=MessageCounters)
-cpdef object sample_messages(list several, Py_ssize_t start, Py_ssize_t end, double elapsed_s)
+@cython.no_gc
+cdef class QueueLengths:
+    cdef public int64_t ready
+    cdef public int64_t unacked
+    cdef public double ready_rate
+    cdef public double unacked_rate
+    cpdef object sample(self, int64_t ready, int64_t unacked, double elapsed_s)
+
+
+@cython.no_gc
+cdef class TrafficCounters:
+    cdef public uint64_t received
+    cdef public uint64_t sent
+    cdef public double receive_rate
+    cdef public double send_rate
+    cpdef object sample(self, uint64_t received, uint64_t sent, double elapsed_s)

@@ -60,6 +60,14 @@ class MessageCounters:
         self.redeliver += other.redeliver
         self.ack += other.ack
 
+    def reset(self) -> None:
+        """Nothing was counted; the last sample and its rates stay."""
+        self.publish = self.publish_confirmed = self.confirm = 0
+        self.return_unroutable = self.drop_unroutable = 0
+        self.deliver = self.deliver_no_ack = 0
+        self.get = self.get_no_ack = self.get_empty = 0
+        self.redeliver = self.ack = 0
+
     def values(self) -> tuple[int, ...]:
         """In the order of MESSAGE_COUNTERS."""
         return (
@@ -106,7 +114,31 @@ class ExchangeCounters:
         self.rates = (incoming / elapsed_s, outgoing / elapsed_s)
 
 
-def sample_messages(several: list[MessageCounters], start: int, end: int, elapsed_s: float) -> None:
-    for position in range(start, min(end, len(several))):
-        counters = several[position]
-        counters.sample(elapsed_s)
+class QueueLengths:
+    """How many messages a queue had at the last sample, and how that number grows."""
+
+    def __init__(self) -> None:
+        self.ready = 0
+        self.unacked = 0
+        self.ready_rate = 0.0
+        self.unacked_rate = 0.0
+
+    def sample(self, ready: int, unacked: int, elapsed_s: float) -> None:
+        self.ready_rate = (ready - self.ready) / elapsed_s
+        self.unacked_rate = (unacked - self.unacked) / elapsed_s
+        self.ready, self.unacked = ready, unacked
+
+
+class TrafficCounters:
+    """Bytes of one connection at the last sample, and how fast they come and go."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.sent = 0
+        self.receive_rate = 0.0
+        self.send_rate = 0.0
+
+    def sample(self, received: int, sent: int, elapsed_s: float) -> None:
+        self.receive_rate = (received - self.received) / elapsed_s
+        self.send_rate = (sent - self.sent) / elapsed_s
+        self.received, self.sent = received, sent

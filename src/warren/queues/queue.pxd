@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
+from warren.model.counters cimport QueueLengths
 from warren.queues.backing cimport BackingQueue
 from warren.queues.boundary cimport AbstractQueue
 from warren.queues.consumers cimport Consumer, ConsumerRotation
@@ -25,6 +26,7 @@ cdef class Queue(AbstractQueue):
     cdef public object idle_expiry
     cdef public TurnClock turn_clock
     cdef public WaitingTimes waiting_times
+    cdef public QueueLengths lengths
     @cython.locals(consumer=Consumer)
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
     @cython.locals(backing=BackingQueue)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.model.clock import TimerHandle
-from warren.model.counters import MessageCounters
+from warren.model.counters import MessageCounters, QueueLengths
 from warren.model.errors import access_refused
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
@@ -58,6 +58,7 @@ class Queue(AbstractQueue):
 
         self.turn_clock = host.turn_clock
         self.waiting_times: WaitingTimes | None = None
+        self.lengths: QueueLengths | None = None
         if backing.length:
             self._begin_waiting()
 

@@ -69,6 +69,12 @@ class WaitingTimes:
         self.left += count
         self.waited_ms += self._wait_ms * count
 
+    def add(self, other: WaitingTimes) -> None:
+        """Count what has left another queue, too."""
+        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
+        self.left += other.left
+        self.waited_ms += other.waited_ms
+
     def age_ms(self, now_ms: int, length: int) -> int:
         """How long the head has been waiting, if there are so many."""
         if length <= 0:

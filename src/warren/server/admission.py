@@ -6,17 +6,22 @@ RabbitMQ counts a connection from the moment its virtual host is open to the end
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from warren.auth.access import AccessControl
 from warren.auth.users import User
+from warren.broker.activity import Activity
 from warren.protocol.handshake import Handshake, HandshakeSettings
+
+AMQP: Final = "amqp091"
 
 
 class Admission:
     """What `enter` and `open_channel` count, `leave` and `close_channel` give back."""
 
-    def __init__(self, access: AccessControl) -> None:
+    def __init__(self, access: AccessControl, activity: Activity) -> None:
         self._access = access
+        self._activity = activity
         self._connections_of_vhost: Counter[str] = Counter()
         self._connections_of_user: Counter[str] = Counter()
         self._channels_of_user: Counter[str] = Counter()
@@ -31,7 +36,13 @@ class Admission:
 
     def authenticate(self, username: str, password: bytes, peer_is_loopback: bool) -> User:
         """Raises LoginRefused."""
-        return self._access.authenticate(username, password, peer_is_loopback)
+        is_success = False
+        try:
+            user = self._access.authenticate(username, password, peer_is_loopback)
+            is_success = True
+        finally:
+            self._activity.attempted(AMQP, is_success)
+        return user
 
     def open_vhost(self, user: User, vhost: str) -> None:
         """Raises HardError 530, limits before permissions."""

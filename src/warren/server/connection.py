@@ -121,6 +121,7 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
             if self._state is State.OPEN:
                 self._leave()
             context.admission.leave(self.user, self.vhost.name)
+            context.broker.activity.connection_closed(self.reader.octets, self.output.octets)
             _log.info(
                 "connection closed", peer=self.peer, user=self.user.name, vhost=self.vhost.name,
                 reason=reason,
@@ -230,6 +231,14 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         """What holds its publishes up, for a person; empty if nothing does."""
         return "" if self._throttle is None else self._throttle.bottleneck()
 
+    @property
+    def writes(self) -> int:
+        return self._outgoing.writes
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._outgoing.unsent_bytes
+
     def shut_down(self, reason: str) -> None:
         if self._state is State.OPEN:
             self.close_by_error(connection_forced(reason), (0, 0))
@@ -313,6 +322,7 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         if self._heartbeat is not None:
             self._start_timer(self._heartbeat.period_ms, self._beat)
         context.admission.enter(self.user, self.vhost.name)
+        context.broker.activity.churn.connection_created += 1
         _log.info(
             "connection opened", peer=self.peer, user=self.user.name, vhost=self.vhost.name,
             name=self.name or "",

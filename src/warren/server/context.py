@@ -46,7 +46,7 @@ class ConnectionContext:
         self.open_messages: Callable[[str], Awaitable[None]] | None = None
         self.timers = TimerWheel(clock)
         self.brake = Brake(AlarmBoard(clock), clock)
-        self.admission = Admission(broker.access)
+        self.admission = Admission(broker.access, broker.activity)
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
         self.flush_turn = FlushTurn(self.loop)

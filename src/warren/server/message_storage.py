@@ -19,6 +19,7 @@ from warren.storage.index_format import NewerFormat
 from warren.storage.index_host import IndexHost
 from warren.storage.record_format import NewerStoreFormat
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
+from warren.storage.store_counters import StorageCounts
 from warren.storage.vhost_storage import VhostStorage
 
 CLOSE_S_MAX: Final = 10.0
@@ -52,6 +53,12 @@ class MessageStorage:
         """Whether nothing can be written for want of room."""
         is_failing = any(storage.index.is_failing for storage in self.vhosts.values())
         return is_failing and self._last_error in NO_ROOM
+
+    def counts(self) -> StorageCounts:
+        total = StorageCounts()
+        for storage in self.vhosts.values():
+            total.add(storage.counts())
+        return total
 
     async def open(self, vhost: str) -> None:
         """Find what a virtual host has on disk, or make room for it; once, however often asked."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +41,7 @@ from warren.server.listener import (
 from warren.server.logs import EventLog
 from warren.server.message_storage import MessageStorage
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
-from warren.statistics.statistics import Statistics
+from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -94,10 +94,12 @@ class Node:
         self.governor = MemoryGovernor(
             self.alarms.memory, self.context.brake.board, self.messages, clock
         )
-        self.statistics = Statistics()
         self.started_at_ms = clock.now_ms()
         # Whoever runs the node sets this, if it can be asked to stop from the inside.
         self.on_stop_wanted: Callable[[], None] | None = None
+        self.statistics = Statistics(
+            self.broker, self.messages.counts, self.open_connections, clock
+        )
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
 
@@ -161,6 +163,7 @@ class Node:
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
         parts.push_async_callback(self._close_connections)
         await self._listener.open()
+        self._take_samples()
         if self.config.consumer_timeout_ms:
             self._tick_channels()
 
@@ -207,6 +210,16 @@ class Node:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self.context.spawn(work)
+
+    def _take_samples(self) -> None:
+        """For the statistics: now, and every few seconds."""
+        self.context.timers.call_later(SAMPLE_INTERVAL_MS, self._take_samples)
+        self._go_on_sampling(self.statistics.sampling())
+
+    def _go_on_sampling(self, sampling: Iterator[None]) -> None:
+        for _ in sampling:
+            asyncio.get_running_loop().call_soon(self._go_on_sampling, sampling)
+            return
 
     def _tick_channels(self) -> None:
         """Look for deliveries that were not acknowledged in time."""

@@ -28,7 +28,10 @@ UNREAD_BYTES_MAX: Final = 4_194_304
 
 
 class Outgoing:
-    __slots__ = ("_confirms_due", "_drained", "_fd", "_turn", "is_paused", "output", "transport")
+    __slots__ = (
+        "_confirms_due", "_drained", "_fd", "_turn", "is_paused", "output", "transport",
+        "writes",
+    )  # fmt: skip
 
     def __init__(self, frame_max: int, turn: FlushTurn) -> None:
         self._turn = turn
@@ -36,6 +39,7 @@ class Outgoing:
         self._drained: asyncio.Future[None] | None = None
         self._fd = -1
         self.is_paused = False
+        self.writes = 0
         self.transport: asyncio.Transport | None = None
         self.output = OutputBuffer(
             frame_max, EARLY_WRITE_BYTES, self._await_turn, self._write_early
@@ -58,6 +62,11 @@ class Outgoing:
     def is_unread(self) -> bool:
         transport = self.transport
         return transport is not None and transport.get_write_buffer_size() > UNREAD_BYTES_MAX
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the socket has not taken yet."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def confirms_due(self, confirms: Confirms) -> None:
         if not self._confirms_due and self.output.size == 0:
@@ -98,6 +107,7 @@ class Outgoing:
     def _write(self) -> None:
         pieces = self.output.take()
         if pieces and self.transport is not None:
+            self.writes += 1
             write_now(self.transport, self._fd, pieces)
 
     def _wake_consumers(self) -> None:

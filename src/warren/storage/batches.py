@@ -65,6 +65,7 @@ class Batches:
         self.count = 0
         self.failures = 0
         self.bytes_written = 0
+        self.messages_written = 0
         # The journal has something of these that the last checkpoint does not know.
         self.touched: dict[QueueIndex, None] = {}
         self._host = host
@@ -219,6 +220,7 @@ class Batches:
         self._flight_deleted = []
         self._tell_stores(None)
         for queue in flight:
+            self.messages_written += len(queue.writing)
             queue.written(self.journal.number)
             self.touched[queue] = None
         self._resolve(self._flight_waiters)

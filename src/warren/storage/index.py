@@ -203,7 +203,9 @@ class IndexStore:
         """Messages that are in segments, the first of `span`, in order; at least one if any is."""
 
         async def read() -> None:
-            done(await self._reading.read(queue, *span, bytes_max))
+            entries = await self._reading.read(queue, *span, bytes_max)
+            self.messages_read += len(entries)
+            done(entries)
 
         self._host.workers.spawn(read())
 
@@ -229,12 +231,27 @@ class IndexStore:
         return self._batches.is_failing
 
     @property
+    def messages_written(self) -> int:
+        return self._batches.messages_written
+
+    @property
+    def commits(self) -> int:
+        """Batches written and synced, journal and message stores together."""
+        return self._batches.count
+
+    @property
+    def bytes_written(self) -> int:
+        """To the journal."""
+        return self._batches.bytes_written
+
+    @property
     def journal_bytes(self) -> int:
         return self._batches.journal.total_bytes
 
     def _make(self, queue_id: int, name: str) -> QueueIndex:
         queue = QueueIndex(self._batches, queue_id, name)
         queue.reader = self
+        self.messages_read = 0
         self.queues[name] = queue
         return queue
 

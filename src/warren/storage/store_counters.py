@@ -1,8 +1,8 @@
-"""What a message store counts, for status pages and tests."""
+"""What the storage counts, for status pages and tests."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(slots=True)
@@ -15,3 +15,20 @@ class StoreCounters:
     files_deleted: int = 0
     compactions: int = 0
     bytes_compacted: int = 0
+
+
+@dataclass(slots=True)
+class StorageCounts:
+    """What the storage of virtual hosts has done since the start."""
+
+    messages_read: int = 0
+    messages_written: int = 0
+    store_reads: int = 0
+    store_writes: int = 0
+    commits: int = 0
+    bytes_written: int = 0
+
+    def add(self, other: StorageCounts) -> None:
+        for field in fields(self):
+            grown = getattr(self, field.name) + getattr(other, field.name)
+            setattr(self, field.name, grown)

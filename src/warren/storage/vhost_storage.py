@@ -17,6 +17,7 @@ from warren.storage.message_store import MessageStore
 from warren.storage.queue_index import QueueIndex
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 from warren.storage.states import TRANSIENT_FILE_MIN
+from warren.storage.store_counters import StorageCounts
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
 
@@ -72,6 +73,17 @@ class VhostStorage:
         for name in unclaimed:
             await self.index.delete_queue(name)
         return len(unclaimed)
+
+    def counts(self) -> StorageCounts:
+        stores = self._bodies.counters, self._transient_bodies.counters
+        return StorageCounts(
+            messages_read=self.index.messages_read,
+            messages_written=self.index.messages_written,
+            store_reads=sum(counters.records_read for counters in stores),
+            store_writes=sum(counters.records_written for counters in stores),
+            commits=self.index.commits,
+            bytes_written=self.index.bytes_written + sum(c.bytes_written for c in stores),
+        )
 
     async def close(self) -> None:
         delivered = {name: backing.delivered_runs() for name, backing in self.backings.items()}

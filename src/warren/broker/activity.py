@@ -1,0 +1,96 @@
+"""What a node and its virtual hosts have done, including what is gone by now.
+
+Channels count for themselves. Whoever wants the sum adds up those that are open and what the closed
+ones left behind, so that it never goes back. All but `gone` and the sums of it is kept for the node
+as a whole: a virtual host that is deleted takes only its own figures along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warren.model.counters import MessageCounters
+from warren.queues.queue import Queue
+from warren.queues.waiting_times import WaitingTimes
+
+
+@dataclass(slots=True)
+class Churn:
+    """How many have come and gone."""
+
+    connection_created: int = 0
+    connection_closed: int = 0
+    channel_created: int = 0
+    channel_closed: int = 0
+    queue_declared: int = 0
+    queue_created: int = 0
+    queue_deleted: int = 0
+
+
+@dataclass(slots=True)
+class AuthAttempts:
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Activity:
+    """Of a virtual host, if it is given the `whole`: the node's."""
+
+    def __init__(self, whole: Activity | None = None) -> None:
+        self.churn: Churn = Churn() if whole is None else whole.churn
+        self.attempts: dict[str, AuthAttempts] = {} if whole is None else whole.attempts
+        # Bytes from and to clients whose connections are closed.
+        self.received_gone = 0
+        self.sent_gone = 0
+        self.gone = MessageCounters()
+        # Of deleted queues: how long their messages had waited, and how many were delivered.
+        self.waited_gone = WaitingTimes(0, 0)
+        self.delivered_gone = 0
+        self.channels: dict[MessageCounters, None] = {}
+        self._whole = whole
+
+    def attempted(self, protocol: str, is_success: bool) -> None:
+        """Somebody has tried to log in."""
+        attempts = self.attempts.setdefault(protocol, AuthAttempts())
+        attempts.succeeded += is_success
+        attempts.failed += not is_success
+
+    def connection_closed(self, received_bytes: int, sent_bytes: int) -> None:
+        self.churn.connection_closed += 1
+        self.received_gone += received_bytes
+        self.sent_gone += sent_bytes
+
+    def channel_opened(self) -> MessageCounters:
+        """The counters that it is to use."""
+        assert self._whole is not None, "channels belong to virtual hosts"
+        counters = MessageCounters()
+        self.channels[counters] = self._whole.channels[counters] = None
+        self.churn.channel_created += 1
+        return counters
+
+    def channel_closed(self, counters: MessageCounters) -> None:
+        assert self._whole is not None, "channels belong to virtual hosts"
+        if counters in self.channels:
+            self.churn.channel_closed += 1
+        for activity in (self, self._whole):
+            if activity.channels.pop(counters, counters) is None:
+                activity.gone.add(counters)
+
+    def queue_deleted(self, queue: Queue) -> None:
+        assert self._whole is not None, "queues belong to virtual hosts"
+        self.churn.queue_deleted += 1
+        self._whole.delivered_gone += delivered_by(queue.counters)
+        if queue.waiting_times is not None:
+            self._whole.waited_gone.add(queue.waiting_times)
+
+    def messages(self) -> MessageCounters:
+        """What all channels have counted, open and closed."""
+        total = MessageCounters()
+        total.add(self.gone)
+        for counters in self.channels:
+            total.add(counters)
+        return total
+
+
+def delivered_by(counters: MessageCounters) -> int:
+    return counters.deliver + counters.deliver_no_ack + counters.get + counters.get_no_ack

@@ -1,0 +1,30 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+from warren.model.counters cimport MessageCounters, QueueLengths
+from warren.queues.backing cimport BackingQueue
+from warren.queues.queue cimport Queue
+from warren.queues.waiting_times cimport WaitingTimes
+
+
+cdef class QueueCensus:
+    cdef public Py_ssize_t queues
+    cdef public Py_ssize_t consumers
+    cdef public int64_t ready
+    cdef public int64_t ready_bytes
+    cdef public int64_t unacked
+    cdef public int64_t paged_out
+    cdef public int64_t paged_out_bytes
+    cdef public uint64_t published
+    cdef public uint64_t delivered
+    cdef public int64_t head_age_ms
+    cdef public WaitingTimes waited
+    @cython.locals(position=Py_ssize_t, queue=Queue)
+    cpdef object count(self, list queues, Py_ssize_t start, Py_ssize_t end, int64_t now_ms)
+    @cython.locals(backing=BackingQueue, counters=MessageCounters, waiting=WaitingTimes)
+    cdef object _count(self, Queue queue, int64_t now_ms)
+
+
+@cython.locals(
+    position=Py_ssize_t, queue=Queue, backing=BackingQueue, lengths=QueueLengths,
+)
+cpdef object sample_queues(list queues, Py_ssize_t start, Py_ssize_t end, double elapsed_s)
