@@ -56,7 +56,7 @@ KEEP_EVERYTHING: Final = -1
 # Those of states.py and paging_host.py, as C numbers.
 _VOLATILE = 0
 _SEGMENTED = 4
-_OVERHEAD = 400
+_OVERHEAD = 230
 
 assert (_VOLATILE, _SEGMENTED, _OVERHEAD) == (VOLATILE, SEGMENTED, MESSAGE_OVERHEAD_BYTES)
 

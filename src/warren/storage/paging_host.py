@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from warren.flow.credit import Credit
 from warren.wire.codec import QueuedMessage
 
-MESSAGE_OVERHEAD_BYTES: Final = 400
+MESSAGE_OVERHEAD_BYTES: Final = 230
 """What a message in memory takes beside its body: three objects, its properties, its places."""
 
 
