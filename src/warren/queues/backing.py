@@ -13,6 +13,9 @@ A backing that cannot make a message safe at once answers PENDING and calls the 
 
 from __future__ import annotations
 
+from typing import Any
+
+from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import Publisher
 from warren.wire.codec import Message, QueuedMessage
 
@@ -59,6 +62,24 @@ class BackingQueue:
 
     def set_lazy(self, lazy: bool) -> None:
         """Lazy: what the disk has does not stay in memory. Without a disk that means nothing."""
+
+    def figures(self) -> BackingFigures:
+        """How many messages are where. Costs no more than a few additions."""
+        return BackingFigures(
+            ready=self.length, ready_bytes=self.ready_bytes, unacked=self.unacked_count
+        )
+
+    def status(self, now_ms: int) -> dict[str, Any]:
+        """RabbitMQ's backing_queue_status."""
+        return {"len": self.length, "mode": "default", "version": 1}
+
+    def peek(self) -> QueuedMessage | None:
+        """The head, if it is at hand; nothing is read for it."""
+        return self.head()
+
+    def is_in_flow(self, now_ms: int) -> bool:
+        """Whether what it hands on was held up, now or lately."""
+        return False
 
     def delete(self) -> None:
         """The queue is gone, and everything it had."""

@@ -7,8 +7,10 @@ highest non-empty priority only. Levels are made when first used: x-max-priority
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from warren.queues.backing import BackingQueue
+from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import TAKEN, Publisher
 from warren.wire.codec import Message, QueuedMessage
 
@@ -43,11 +45,18 @@ class PriorityBacking(BackingQueue):
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         level = next((level for level in self._levels.values() if level.length), None)
         queued = level.fetch(ack_required) if level is not None else None
-        if queued is not None:
+        if queued is None:
+            self._recount()
+        else:
             self.length -= 1
             self.ready_bytes -= len(queued.message.body)
             self.unacked_count += ack_required
         return queued
+
+    def _recount(self) -> None:
+        """What should have come from the disk may be lost."""
+        self.length = sum(level.length for level in self._levels.values())
+        self.ready_bytes = sum(level.ready_bytes for level in self._levels.values())
 
     def head(self) -> QueuedMessage | None:
         level = next((level for level in self._levels.values() if level.length), None)
@@ -66,11 +75,40 @@ class PriorityBacking(BackingQueue):
         self.unacked_count -= len(run)
 
     def purge(self) -> int:
+        self._recount()
         count = sum(level.purge() for level in self._levels.values())
-        assert count == self.length, "the levels hold what the queue counted"
+        assert count == self.length, "the levels hold what they counted"
         self.length = 0
         self.ready_bytes = 0
         return count
+
+    def figures(self) -> BackingFigures:
+        return sum((level.figures() for level in self._levels.values()), BackingFigures())
+
+    def status(self, now_ms: int) -> dict[str, Any]:
+        """Numbers are sums; what has none is the same for all."""
+        lengths = {str(priority): 0 for priority in range(self._max_priority + 1)}
+        summed: dict[str, Any] = {}
+        for priority, level in self._levels.items():
+            lengths[str(priority)] = level.length
+            for name, value in level.status(now_ms).items():
+                is_number = name in summed and not isinstance(value, str | list)
+                summed[name] = summed[name] + value if is_number else value
+        summed.update(
+            delta=["delta", *["todo"] * 4],
+            len=self.length,
+            mode="lazy" if self._is_lazy else "default",
+            priority_lengths=lengths,
+            version=1,
+        )
+        return summed
+
+    def peek(self) -> QueuedMessage | None:
+        level = next((level for level in self._levels.values() if level.length), None)
+        return level.peek() if level is not None else None
+
+    def is_in_flow(self, now_ms: int) -> bool:
+        return any(level.is_in_flow(now_ms) for level in self._levels.values())
 
     def set_lazy(self, lazy: bool) -> None:
         self._is_lazy = lazy

@@ -8,6 +8,7 @@ cdef uint8_t _VOLATILE
 
 cdef class VariableQueue(PagedMessages):
     cdef public object on_deleted
+    cdef public object rates
     @cython.locals(queued=QueuedType)
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final
+from typing import Any, Final
 
+from warren.queues.backing_figures import BackingFigures, OperationRates
 from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.storage.paged_messages import PagedMessages, is_bodiless, runs_of_sequences
 from warren.storage.paging_host import QueueIndexClient, Reader
+from warren.storage.sub_queues import sub_queues
 from warren.wire.codec import Message, QueuedMessage
 
 READ_AHEAD_BYTES: Final = 1_048_576
@@ -29,6 +31,7 @@ class VariableQueue(PagedMessages):
     ) -> None:
         super().__init__(make_index, is_durable, reader)
         self.on_deleted: Callable[[], None] | None = None
+        self.rates: OperationRates | None = None
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -211,6 +214,44 @@ class VariableQueue(PagedMessages):
         """What somebody has had before, as (first, count): a clean stop writes it down."""
         had = [queued.sequence for queued in self._in_memory() if queued.redelivered]
         return runs_of_sequences(sorted(had))
+
+    def figures(self) -> BackingFigures:
+        return BackingFigures(
+            ready=self.length,
+            ready_bytes=self.ready_bytes,
+            unacked=self.unacked_count,
+            unacked_bytes=self.unacked_bytes,
+            persistent=self.persistent_count + self.unacked_persistent_count,
+            persistent_bytes=self.persistent_bytes + self.unacked_persistent_bytes,
+            paged_out=self.delta_count,
+            paged_out_bytes=self.delta_bytes,
+        )
+
+    def status(self, now_ms: int) -> dict[str, Any]:
+        if self.rates is None:
+            self.rates = OperationRates()
+        head = self.peek()
+        return {
+            **self.rates.sample(now_ms, self.next_sequence, self.length, self.unacked_count),
+            **sub_queues(self),
+            "len": self.length,
+            "mode": "lazy" if self.is_lazy else "default",
+            "next_deliver_seq_id": self.next_sequence if head is None else head.sequence,
+            "next_seq_id": self.next_sequence,
+            "target_ram_count": "infinity" if self.keep < 0 or self.is_lazy else self.keep,
+            "version": 1,
+        }
+
+    def peek(self) -> QueuedMessage | None:
+        if self.returned:
+            return self.returned[0][1]
+        first = self.front or self.leaving
+        if not first and self.delta_count == 0:
+            first = self.back
+        return first[0] if first and not is_bodiless(first[0]) else None
+
+    def is_in_flow(self, now_ms: int) -> bool:
+        return self.flow.is_in_flow(now_ms)
 
     def _in_memory(self) -> list[QueuedMessage]:
         returned = [queued for _, queued in self.returned]

@@ -236,6 +236,37 @@ def test_what_waits_for_the_disk_is_bounded() -> None:
     assert queue.waiting_bytes == queue.memory_bytes
 
 
+def test_the_status_names_what_is_where() -> None:
+    queue, index = make()
+    for number in range(6):
+        queue.publish(message(number, PERSISTENT if number % 2 else TRANSIENT), 0, None, 0)
+    assert queue.status(0)["delta"] == ["delta", "undefined", 0, 0, "undefined"]
+    assert (queue.status(0)["q4"], queue.status(0)["target_ram_count"]) == (6, "infinity")
+    queue.save_memory(keep=2)
+    index.segment(6)
+    queue.publish(message(6), 0, None, 0)
+    status = queue.status(0)
+    assert status["delta"][:3] == ["delta", 2, 4]
+    assert status["delta"][4] == 6
+    assert (status["q1"], status["q3"], status["q4"]) == (1, 2, 0)
+    assert (status["len"], status["next_seq_id"], status["target_ram_count"]) == (7, 7, 2)
+    assert status["mode"] == "default"
+    assert queue.figures().named()["messages_paged_out"] == 4
+    assert queue.figures().named()["messages_ready_ram"] == 3
+
+
+def test_rates_follow_what_happened_between_two_questions() -> None:
+    queue, _ = make()
+    assert queue.status(1_000)["avg_ingress_rate"] == 0.0
+    for number in range(100):
+        queue.publish(message(number), 0, None, 0)
+    queue.fetch(True)
+    status = queue.status(6_000)
+    assert status["avg_ingress_rate"] == 10.0
+    assert 0.0 < status["avg_egress_rate"] < 1.0
+    assert status["avg_ack_egress_rate"] == 0.0
+
+
 def test_publishers_to_a_queue_that_saves_memory_are_charged_until_the_disk_has_it() -> None:
     queue, index = make(is_lazy=True)
     queue.publish(message(1), 0, None, 0)
@@ -252,11 +283,14 @@ class AgainstAList(RuleBasedStateMachine):
         self.queue, self.index = make(is_lazy)
         self.ready: list[int] = []
         self.unacked: list[QueuedMessage] = []
+        self.persistent: set[int] = set()
         self.next = 0
 
     @rule(persistent=st.booleans())
     def publish(self, persistent: bool) -> None:
         self.queue.publish(message(self.next, PERSISTENT if persistent else TRANSIENT), 0, None, 0)
+        if persistent:
+            self.persistent.add(self.next)
         self.ready.append(self.next)
         self.next += 1
 
@@ -317,6 +351,16 @@ class AgainstAList(RuleBasedStateMachine):
             assert self.queue.ready_bytes == sum(len(b"%d" % number) for number in self.ready)
             assert self.queue.unacked_count == len(self.unacked)
             queue = self.queue
+            held = [*self.ready, *(int(queued.message.body) for queued in self.unacked)]
+            figures = queue.figures().named()
+            assert figures["messages"] == len(held)
+            assert figures["message_bytes"] == sum(len(b"%d" % number) for number in held)
+            kept = self.persistent.intersection(held)
+            assert figures["messages_persistent"] == len(kept)
+            assert figures["message_bytes_persistent"] == sum(len(b"%d" % n) for n in kept)
+            assert sum(queue.status(0)[name] for name in ("q1", "q2", "q3", "q4")) + (
+                queue.status(0)["delta"][2]
+            ) == len(self.ready)
             in_memory = [*queue.front, *queue.leaving, *queue.back]
             in_memory += [queued for _, queued in queue.returned]
             assert queue.memory_bytes == size_in_memory(in_memory)

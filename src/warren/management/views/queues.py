@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
 from warren.management.views.policies import policy_of_queue
@@ -11,7 +12,7 @@ from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueType, queue_type_of
-from warren.storage.variable_queue import VariableQueue
+from warren.wire.properties import decode_properties
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -44,22 +45,23 @@ def describe_queue(record: QueueRecord) -> JsonObject:
 
 
 def show_queue(queue: Queue, node: Node) -> JsonObject:
+    now_ms = node.context.clock.now_ms()
     shown = describe_queue(queue.record)
     shown.update(_counts(queue.backing))
     shown.update(policy_of_queue(queue.record, node))
     shown.update(_consumers(queue))
     shown.update(
-        backing_queue_status=_backing_queue_status(queue),
+        backing_queue_status=queue.backing.status(now_ms),
         garbage_collection=_GARBAGE_COLLECTION,
         # Ours: RabbitMQ shows a timestamp only if publishers have set one.
-        head_message_age_ms=queue.head_age_ms(node.context.clock.now_ms()),
-        head_message_timestamp=None,
+        head_message_age_ms=queue.head_age_ms(now_ms),
+        head_message_timestamp=_head_timestamp(queue.backing),
         memory=QUEUE_BYTES + shown["messages_ram"] * MESSAGE_BYTES + shown["message_bytes_ram"],
         node=node.config.name,
         recoverable_slaves=None,
         reductions=0,
         reductions_details={"rate": 0.0},
-        state="running",
+        state=FLOW if queue.backing.is_in_flow(now_ms) else RUNNING,
     )
     if queue.settings.queue_type is QueueType.QUORUM:
         members = [node.config.name]
@@ -70,30 +72,19 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
 
 
 def _counts(backing: BackingQueue) -> JsonObject:
-    ready, unacked = backing.length, backing.unacked_count
-    paged_out, paged_out_bytes = 0, 0
-    if isinstance(backing, VariableQueue):
-        paged_out, paged_out_bytes = backing.delta_count, backing.delta_bytes
     at_rest = {"rate": 0.0}
     return {
-        "message_bytes": backing.ready_bytes,
-        "message_bytes_paged_out": paged_out_bytes,
-        "message_bytes_persistent": 0,
-        "message_bytes_ram": backing.ready_bytes - paged_out_bytes,
-        "message_bytes_ready": backing.ready_bytes,
-        "message_bytes_unacknowledged": 0,
-        "messages": ready + unacked,
+        **backing.figures().named(),
         "messages_details": at_rest,
-        "messages_paged_out": paged_out,
-        "messages_persistent": 0,
-        "messages_ram": ready + unacked - paged_out,
-        "messages_ready": ready,
         "messages_ready_details": at_rest,
-        "messages_ready_ram": ready - paged_out,
-        "messages_unacknowledged": unacked,
         "messages_unacknowledged_details": at_rest,
-        "messages_unacknowledged_ram": unacked,
     }
+
+
+def _head_timestamp(backing: BackingQueue) -> int | None:
+    """What its publisher said, if it said anything."""
+    head = backing.peek()
+    return None if head is None else decode_properties(head.message.properties.raw).timestamp
 
 
 def _consumers(queue: Queue) -> JsonObject:
@@ -106,12 +97,4 @@ def _consumers(queue: Queue) -> JsonObject:
         "consumers": queue.consumer_count,
         "exclusive_consumer_tag": None if exclusive is None else exclusive.tag,
         "single_active_consumer_tag": None if active is None else active.tag,
-    }
-
-
-def _backing_queue_status(queue: Queue) -> JsonObject:
-    return {
-        "len": queue.backing.length,
-        "mode": "lazy" if queue.settings.lazy else "default",
-        "version": 1,
     }
