@@ -110,6 +110,11 @@ class FaultyDisk(RealDisk):
         """Lose power instead of doing this change (counted from 0, as in `changes`)."""
         self._crash_at = change
 
+    def mend(self) -> None:
+        """Forget what of the script has not happened yet."""
+        self._faults.clear()
+        self._crash_at = None
+
     def flip_bit(self, path: Location, offset: int, bit: int = 0) -> None:
         content = bytearray(Path(path).read_bytes())
         content[offset] ^= 1 << bit

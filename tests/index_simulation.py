@@ -333,7 +333,12 @@ class IndexSimulation:
             model.gone_in_flight = {}
 
     def crash(self) -> None:
+        """The power goes: what was not synced may be gone, or half there."""
         self.disk.crash()
+        self.kill()
+
+    def kill(self) -> None:
+        """Only the process ends: what was written is there, though not all of it is safe."""
         self.workers.abandon()
         for descriptor in list(self.disk._open):
             self.disk.close(descriptor)

@@ -130,6 +130,7 @@ class StepCommitter:
         self._disk = disk
         self._batch: Batch | None = None
         self._done: Done | None = None
+        self._is_written = False
         self.on_submit: Callable[[], None] = lambda: None
         self.on_safe: Callable[[], None] = lambda: None
 
@@ -146,13 +147,17 @@ class StepCommitter:
         assert self.is_idle
 
     def step(self) -> None:
+        """Write a batch; the next time, sync it."""
         batch, done = self._batch, self._done
         if batch is None or done is None:
             return
         error: OSError | None = None
         try:
-            for descriptor, pieces in batch.writes:
-                append_all(self._disk, descriptor, pieces)
+            if not self._is_written:
+                for descriptor, pieces in batch.writes:
+                    append_all(self._disk, descriptor, pieces)
+                self._is_written = True
+                return
             for descriptor in batch.syncs:
                 self._disk.sync(descriptor)
         except OSError as failure:
@@ -160,6 +165,7 @@ class StepCommitter:
                 raise
             error = CommitFailed(failure.errno or 0, "sync", -1)
         self._batch = self._done = None
+        self._is_written = False
         if error is None:
             self.on_safe()
         done(error)

@@ -19,7 +19,7 @@ from broker_process import BrokerProcess
 from durability.conftest import MakeBroker
 from durability.data_files import DataFiles, snapshot
 from durability.disk_faults import DiskFaults
-from durability.mail import bodies, declare_in, look_once, more_than_a_journal, numbered, send
+from durability.mail import bodies, declare_in, look_once, numbered, send
 from warren.storage.checksum import crc32c
 
 pytestmark = pytest.mark.warren_only
@@ -27,14 +27,16 @@ pytestmark = pytest.mark.warren_only
 REFUSED_WITHIN_S = 20
 # What a message must have besides what is wrong: something to do.
 ADVICE = ("start", "restore", "choose", "move", "make", "copy", "free", "remove", "use ")
-SENT = more_than_a_journal() + numbered(20, size=20_000, start=5000)
+SENT = numbered(5000, size=100) + numbered(20, size=20_000, start=5000)
+# So that there are segments without writing for long.
+SMALL_JOURNAL = "warren.journal_file_size_limit = 256KB\n"
 LATER = numbered(200, size=1000, start=6000) + numbered(5, size=20_000, start=6200)
 
 
 @pytest.fixture
 def filled(make_broker: MakeBroker) -> BrokerProcess:
     """A broker that is down, with messages in journal, segments and store."""
-    broker = make_broker()
+    broker = make_broker(SMALL_JOURNAL)
     broker.options = ["--name", "first@host"]
     broker.start()
     declare_in(broker, "kept")
@@ -168,6 +170,39 @@ def test_metadata_without_messages(filled: BrokerProcess) -> None:
     shutil.rmtree(stores, ignore_errors=True)
     shutil.move(aside, stores)
     assert_all_there(filled)
+
+
+def test_messages_without_metadata(filled: BrokerProcess) -> None:
+    """Nobody knows what queues they are in, and without queues they would be deleted."""
+    aside = filled.log_path.parent / "aside"
+    aside.mkdir()
+    moved = list(filled.data_dir.glob("metadata.sqlite*"))
+    assert moved
+    for path in moved:
+        shutil.move(path, aside)
+    before = snapshot(filled.data_dir)
+    assert "metadata.sqlite" in refused(filled)
+    assert snapshot(filled.data_dir) == before
+    for path in moved:
+        shutil.move(aside / path.name, path)
+    assert_all_there(filled)
+
+
+def test_what_is_left_can_be_had_by_doing_as_it_says(filled: BrokerProcess) -> None:
+    """A segment is gone for good: the operator decides to go on without it."""
+    DataFiles(filled.data_dir).segments[0].unlink()
+    checkpoint = refused(filled).rpartition("remove ")[2]
+    Path(checkpoint).unlink()
+    filled.start()
+    assert bodies(look_once(filled, "kept")) == (SENT + LATER)[2048:]
+
+
+def test_empty_queues_can_be_had_by_doing_as_it_says(filled: BrokerProcess) -> None:
+    shutil.rmtree(filled.data_dir / "msg_stores")
+    refused(filled)
+    DataFiles(filled.data_dir).directory.mkdir(parents=True)
+    filled.start()
+    assert look_once(filled, "kept") == []
 
 
 def spoil(broker: BrokerProcess) -> DiskFaults:

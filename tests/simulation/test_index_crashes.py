@@ -2,7 +2,8 @@
 
 Each seed is a history of several lives of publishing, acknowledging, purging, deleting, reading,
 rolling journals, copying to segments and writing checkpoints; each ends with a power cut before
-some change of the disk, or with a stop. `WARREN_SEEDS=5000 pytest ...` explores more of them.
+some change of the disk, with the end of the process alone, or with a stop.
+`WARREN_SEEDS=5000 pytest ...` explores more of them.
 """
 
 from __future__ import annotations
@@ -23,17 +24,25 @@ FIRST_SEED = int(os.environ.get("WARREN_FIRST_SEED", "0"))
 
 
 def live(simulation: IndexSimulation, dice: random.Random, faults: bool) -> None:
-    """One life, until the power goes or the node is stopped."""
+    """One life, until the power goes or the node is killed or stopped."""
     disk = FaultyDisk(dice.getrandbits(32))
-    if dice.random() < 0.8:
-        disk.crash_before(dice.choice((dice.randrange(40), dice.randrange(400))))
+    if simulation.lives and not simulation.disk.is_crashed:
+        disk = simulation.disk  # which still has things to lose
+        disk.mend()
+    if dice.random() < 0.7:
+        changes = dice.choice((dice.randrange(40), dice.randrange(400)))
+        disk.crash_before(len(disk.changes) + changes)
     try:
         simulation.begin(disk)
         for _ in range(dice.choice((20, 100, 300))):
             simulation.act()
             if faults and dice.random() < 0.02:
                 fail_somewhere(disk, dice)
-        if dice.random() < 0.5:
+        way = dice.random()
+        if way < 0.3:
+            simulation.kill()
+            return
+        if way < 0.65:
             simulation.settle()
         simulation.stop()
     except PowerCut:
@@ -52,6 +61,8 @@ def explore(directory: Path, seed: int, *, faults: bool) -> None:
     try:
         for _ in range(4):
             live(simulation, dice, faults)
+        if not simulation.disk.is_crashed:
+            simulation.crash()
         simulation.begin(FaultyDisk(seed))
         simulation.settle()
         simulation.crash()

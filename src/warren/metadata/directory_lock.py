@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,9 +41,10 @@ class DirectoryLock:
                 f"the data directory {self._path.parent} is in use by another broker "
                 f"(pid {holder or 'unknown'}); stop that one or choose another directory"
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._descriptor = descriptor
+        with suppress(OSError):  # a full disk: the lock holds, and others fail with more to say
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """The file stays: removing it would let two brokers lock two files of one name."""

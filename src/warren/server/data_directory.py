@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 NAME_FILE: Final = "node"
 
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NOT_WRITABLE: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR})
+
 
 class DataDirectoryError(Exception):
     """The data directory cannot be used; the text is for the operator."""
+
+
+def advice(error: OSError) -> str:
+    """What an operator can do about it."""
+    if error.errno in NO_ROOM:
+        return "free some space there, or choose another directory with --data-dir"
+    if error.errno in _NOT_WRITABLE:
+        return (
+            "make it writable for the user that runs the broker, or choose another directory "
+            "with --data-dir"
+        )
+    if error.errno in _IN_THE_WAY:
+        return "move away what is in the way, or choose another directory with --data-dir"
+    return "mend that and start again; nothing was given up"
 
 
 def claim_data_directory(path: Path, node: str) -> None:
@@ -17,16 +38,43 @@ def claim_data_directory(path: Path, node: str) -> None:
     name_file = path / NAME_FILE
     try:
         path.mkdir(parents=True, exist_ok=True)
-        owner = name_file.read_text().strip() if name_file.exists() else None
-        if owner is None:
-            name_file.write_text(f"{node}\n")
+        owner = name_file.read_text().strip() if name_file.exists() else ""
+        if not owner:
+            _write_name(name_file, node)
     except OSError as error:
         raise DataDirectoryError(
             f"cannot use the data directory {path}: {(error.strerror or str(error)).lower()}; "
-            "choose another with --data-dir"
+            f"{advice(error)}"
         ) from error
-    if owner not in (None, node):
+    if owner and owner != node:
         raise DataDirectoryError(
             f"the data directory {path} belongs to node {owner}, and this is {node}; "
             f"choose another with --data-dir, or start with --name {owner}"
         )
+
+
+def check_metadata(path: Path, metadata_file: str) -> None:
+    """Messages of queues that nobody knows are deleted at a start: here it would be all of them."""
+    if (path / metadata_file).exists():
+        return
+    if any((path / "msg_stores" / "vhosts").glob("*/.vhost")):
+        raise DataDirectoryError(
+            f"the data directory {path} has messages but no {metadata_file}, which says what "
+            "queues they are in; copy it to its place, or, to start without the messages, "
+            f"move {path / 'msg_stores'} away"
+        )
+
+
+def _write_name(name_file: Path, node: str) -> None:
+    """All of it or nothing: half a name would be another node's."""
+    draft = name_file.with_name(f"{NAME_FILE}.draft")
+    try:
+        with draft.open("w") as file:
+            file.write(f"{node}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(name_file)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise

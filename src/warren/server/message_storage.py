@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
-from warren.server.data_directory import DataDirectoryError
+from warren.server.data_directory import NO_ROOM, DataDirectoryError, advice
 from warren.server.logs import EventLog
 from warren.server.workers import LoopWorkers
 from warren.storage.committer import Committer, make_committer
+from warren.storage.completeness import FilesMissing
 from warren.storage.credits import paging_credit
 from warren.storage.disk import Disk, RealDisk
 from warren.storage.index_format import NewerFormat
 from warren.storage.index_host import IndexHost
+from warren.storage.layout import vhost_directory
 from warren.storage.record_format import NewerStoreFormat
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 from warren.storage.store_counters import StorageCounts
 from warren.storage.vhost_storage import VhostStorage
 
 CLOSE_S_MAX: Final = 10.0
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _log: Final = EventLog("storage")
 
@@ -59,6 +59,19 @@ class MessageStorage:
         for storage in self.vhosts.values():
             total.add(storage.counts())
         return total
+
+    def is_missing(self, vhost: str) -> bool:
+        """Whether there is no sign of a virtual host on the disk; asked before it is opened."""
+        return not vhost_directory(self._data_directory, vhost).exists()
+
+    def refuse(self, vhost: str, durable_queues: int) -> NoReturn:
+        """It is missing, and should not be."""
+        path = vhost_directory(self._data_directory, vhost)
+        raise DataDirectoryError(
+            f"the messages of virtual host '{vhost}', which has {durable_queues} durable queues, "
+            f"are missing: there is no {path}; copy it to its place, or, to start without "
+            "messages, make that directory, empty"
+        )
 
     async def open(self, vhost: str) -> None:
         """Find what a virtual host has on disk, or make room for it; once, however often asked."""
@@ -105,18 +118,27 @@ class MessageStorage:
         storage = VhostStorage(self._data_directory, vhost, host, self._sizes)
         storage.index.on_failure = self._failed
         try:
+            await self._recover(storage)
+        except DataDirectoryError:
+            await committer.close()
+            raise
+        self._committers[vhost] = committer
+        self.vhosts[vhost] = storage
+
+    async def _recover(self, storage: VhostStorage) -> None:
+        try:
             await storage.open()
         except (NewerFormat, NewerStoreFormat) as error:
             raise DataDirectoryError(
                 f"{error}; start the version that wrote it, or choose another with --data-dir"
             ) from error
+        except FilesMissing as error:
+            raise DataDirectoryError(str(error)) from error
         except OSError as error:
             raise DataDirectoryError(
                 f"cannot use the messages in {self._data_directory / 'msg_stores'}: {error}; "
-                "mend that, or choose another directory with --data-dir"
+                f"{advice(error)}"
             ) from error
-        self._committers[vhost] = committer
-        self.vhosts[vhost] = storage
 
     def _failed(self, error: OSError) -> None:
         self._last_error = error.errno

@@ -21,6 +21,7 @@ from warren.auth.admin import Defaults
 from warren.broker.broker import KEEP_ALIVE_INTERVAL_S, Broker
 from warren.broker.queue_host import QueueFactory
 from warren.broker.telling_admin import TellingAdmin
+from warren.metadata.codec import decode_queue
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
 from warren.server.alarms import NodeAlarms
@@ -29,7 +30,7 @@ from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token
-from warren.server.data_directory import claim_data_directory
+from warren.server.data_directory import check_metadata, claim_data_directory
 from warren.server.governor import MemoryGovernor
 from warren.server.listener import (
     AmqpListener,
@@ -149,6 +150,7 @@ class Node:
         self._http_endpoint = http.endpoint
         parts.push_async_callback(http.stop)
         claim_data_directory(self.config.data_dir, self.config.name)
+        check_metadata(self.config.data_dir, METADATA_FILE)
         self.alarms.start()
         parts.callback(self.alarms.stop)
         await self.store.open()
@@ -189,7 +191,14 @@ class Node:
         for record in await self.store.range(prefix(KeyKind.VHOST)):
             key = parse_key(record.key)
             assert key is not None, "the store was asked for virtual hosts"
-            await self.messages.open(key.parts[0])
+            (vhost,) = key.parts
+            if self.messages.is_missing(vhost) and (count := await self._durable_queues(vhost)):
+                self.messages.refuse(vhost, count)
+            await self.messages.open(vhost)
+
+    async def _durable_queues(self, vhost: str) -> int:
+        queues = await self.store.range(prefix(KeyKind.QUEUE, vhost))
+        return sum(decode_queue(queue.value).durable for queue in queues)
 
     def _keep_lease(self) -> None:
         self.context.timers.call_later(int(KEEP_ALIVE_INTERVAL_S * 1000), self._keep_lease)

@@ -153,6 +153,20 @@ def append_all(disk: Disk, descriptor: int, pieces: Sequence[Buffer]) -> None:
             views[first] = views[first][went:]
 
 
+def read_file(
+    disk: Disk, path: Location, size: int | None = None, *, is_synced: bool = False
+) -> bytes:
+    """The first `size` bytes, or all; `is_synced`: a power cut cannot take back what was read."""
+    descriptor = disk.open(path)
+    try:
+        data = disk.read(descriptor, 0, disk.size(path) if size is None else size)
+        if is_synced:
+            disk.sync(descriptor)
+    finally:
+        disk.close(descriptor)
+    return data
+
+
 def replace_file(disk: Disk, path: Location, pieces: Sequence[Buffer]) -> None:
     """Give `path` this content: after a crash at any point there is the old one or the new one."""
     target = Path(path)

@@ -43,6 +43,8 @@ __all__ = ["IndexStore", "RecoveredQueue"]
 JOURNAL_FILES_MAX: Final = 8
 """Every start begins another; so many are gone through again, but not more."""
 
+PROBLEMS_SHOWN: Final = 50
+
 _SALT_BITS: Final = 32
 
 _log = logging.getLogger("warren.storage")
@@ -66,7 +68,7 @@ class IndexStore:
     # Start and end.
 
     async def open(self) -> list[RecoveredQueue]:
-        """Raises NewerFormat, before anything is changed, and OSError."""
+        """Raises NewerFormat and FilesMissing, before anything is changed, and OSError."""
         _log.debug("vhost %r: recovery begins", self.layout.vhost)
         recovery = await self._recover()
         self.findings = recovery.findings
@@ -104,6 +106,8 @@ class IndexStore:
         await bodies.open(None if checkpoint is None else checkpoint.store_state)
         await transient_bodies.open(None)
         await host.workers.run_in_thread(partial(recovery.replay, bodies))
+        missing = await bodies.missing_files()
+        await host.workers.run_in_thread(partial(recovery.check_files, missing))
         await bodies.recovered()
         await transient_bodies.recovered()
         if checkpoint is not None and not recovery.findings.is_clean:
@@ -130,15 +134,29 @@ class IndexStore:
         number = journal.new_number()
 
         def create() -> int:
-            replace_file(host.disk, self.layout.vhost_file, [encode_name(self.layout.vhost)])
-            return journal.create(number)
+            descriptor = journal.create(number)
+            try:
+                self._sign()
+            except OSError:
+                host.disk.close(descriptor)
+                raise
+            return descriptor
 
         journal.begin(number, await host.workers.run_in_thread(create))
 
+    def _sign(self) -> None:
+        """Write down whose files these are, when there is a journal (completeness.py)."""
+        path, disk = self.layout.vhost_file, self._host.disk
+        if path.name not in disk.list(path.parent):
+            replace_file(disk, path, [encode_name(self.layout.vhost)])
+
     def _report(self) -> None:
         findings = self.findings
-        for problem in findings.problems:
+        for problem in findings.problems[:PROBLEMS_SHOWN]:
             _log.error("vhost %r: %s", self.layout.vhost, problem)
+        more = len(findings.problems) - PROBLEMS_SHOWN
+        if more > 0:
+            _log.error("vhost %r: and %d more problems like these", self.layout.vhost, more)
         if findings.checkpoint_problem:
             _log.warning(
                 "vhost %r: no use of the checkpoint, %s; all %d segments were read",

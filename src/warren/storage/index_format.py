@@ -57,7 +57,8 @@ RECORD_BYTES_MAX: Final = 1 << 28
 JOURNAL_MAGIC: Final = b"WARRENJ\0"
 SEGMENT_MAGIC: Final = b"WARRENS\0"
 
-# Version, salt, queue (0 in a journal), number of the file, checksum of all before it.
+# Version, salt, queue (in a journal: one more than the number of a file before this one, or 0),
+# number of the file, checksum of all before it.
 _FILE_HEADER: Final = Struct("<8sIIIQ")
 _CHECKSUM: Final = Struct("<I")
 FILE_HEADER_BYTES: Final = _FILE_HEADER.size + _CHECKSUM.size
@@ -70,8 +71,10 @@ class DamagedHeader(Exception):
 class NewerFormat(Exception):
     """Written by a later version of Warren."""
 
-    def __init__(self, version: int) -> None:
-        super().__init__(f"written in format {version}; this Warren knows formats up to {VERSION}")
+    def __init__(self, version: int, path: object = "") -> None:
+        is_what = f"written in format {version}; this Warren knows formats up to {VERSION}"
+        super().__init__(f"{path} is {is_what}" if path else is_what)
+        self.version = version
 
 
 def file_header(magic: bytes, salt: int, queue_id: int, number: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from warren.flow.credit import Credit as ByteCredit
@@ -68,6 +69,10 @@ class Bodies(Protocol):
     async def open(self, state: bytes | None = None) -> None: ...
 
     def seen(self, file: int, offset: int) -> bool: ...
+
+    def missed(self, file: int) -> None: ...
+
+    async def missing_files(self) -> list[Path]: ...
 
     async def recovered(self) -> None: ...
 

@@ -4,6 +4,7 @@ Files are numbered and one is appended to. A place in the journal is a single nu
 in the upper bits, so that later is greater. The current file is left, for a fresh one, when it is
 long enough, and when a batch failed. In the second case nobody knows what is behind the last good
 batch; the first record of the next file says where its predecessor ends: what is beyond is void.
+Its header names one that was there before it, so that a missing file is missed (completeness.py).
 
 A file is made, named and synced before it is needed, in a thread.
 """
@@ -44,6 +45,7 @@ class Journal:
         self._next_number = 0
         self._sizes: dict[int, int] = {}  # of the files before the current one
         self._left: list[int] = []  # descriptors to close
+        self._newest_kept = -1
 
     @property
     def position(self) -> int:
@@ -62,6 +64,7 @@ class Journal:
     def resume_after(self, number: int, size: int) -> None:
         """The last file from before the start, and where that ends."""
         self._previous = (number, size)
+        self._newest_kept = number
 
     def keep(self, number: int, size: int) -> None:
         """A file from before the start."""
@@ -107,7 +110,8 @@ class Journal:
         path = self._layout.journal_file(number)
         descriptor = self._disk.open(path, create=True)
         try:
-            header = file_header(JOURNAL_MAGIC, self._salt, 0, number)
+            before = self.number if self.number >= 0 else self._newest_kept
+            header = file_header(JOURNAL_MAGIC, self._salt, before + 1, number)
             append_all(self._disk, descriptor, [header])
             self._disk.sync(descriptor)
             self._disk.sync_directory(path.parent)

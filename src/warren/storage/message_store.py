@@ -40,7 +40,7 @@ from warren.storage.store_files import FILE_BYTES, StoreDirectory, StoreFile
 from warren.storage.store_reading import Location, ReadWindow
 from warren.storage.store_recovery import Recovery
 from warren.storage.store_state import StoreState, UnreadableState, decode_state
-from warren.storage.store_survey import Survey, survey, wipe
+from warren.storage.store_survey import Survey, survey, survey_transient, tidy
 from warren.storage.workers import Workers
 from warren.storage.write_buffer import WriteBuffer
 from warren.wire.codec import Message, QueuedMessage
@@ -81,11 +81,11 @@ class MessageStore:
     async def open(self, state: bytes | None = None) -> None:
         """`state` is what `checkpoint_state` gave; without it every file is walked.
 
-        Raises NewerStoreFormat, before it has changed anything, and OSError.
+        Nothing is changed yet. Raises NewerStoreFormat, and OSError.
         """
         self._compactor.file_bytes = self.file_bytes
         if self.is_transient:
-            found = await self._workers.run_in_thread(partial(wipe, self._directory))
+            found = await self._workers.run_in_thread(partial(survey_transient, self._directory))
         else:
             known = None if state is None else self._decode(state)
             found = await self._workers.run_in_thread(partial(survey, self._directory, known))
@@ -96,12 +96,24 @@ class MessageStore:
         assert self._recovery is not None
         return self._recovery.seen(file, offset)
 
+    def missed(self, file: int) -> None:
+        """While recovering: a message is lost that was in this file."""
+        assert self._recovery is not None
+        self._recovery.missed(file)
+
+    async def missing_files(self) -> list[Path]:
+        """All entries and deaths are told: the files that should be there, for what is in them."""
+        assert self._recovery is not None
+        await self._workers.run_in_thread(self._recovery.finish)
+        return [self._directory.file(number) for number in self._recovery.lost]
+
     async def recovered(self) -> None:
-        """All entries and deaths are told; what nobody named is garbage."""
+        """Go on with what there is; what nobody named is garbage. Only now files are changed."""
         recovery = self._recovery
         assert recovery is not None
         await self._workers.run_in_thread(recovery.finish)
         found = recovery.survey
+        await self._workers.run_in_thread(partial(tidy, self._directory, found))
         self._recovery = None
         self._report(found)
         table = self._table

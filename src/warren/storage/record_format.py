@@ -94,8 +94,7 @@ def parse_file_header(data: bytes, number: int) -> int | None:
         return None
     if version != FILE_VERSION:
         raise NewerStoreFormat(
-            f"{number}.rdq has format {version}, this broker knows {FILE_VERSION}: "
-            "start the version that wrote it, or move the directory away"
+            f"written in format {version}; this Warren knows format {FILE_VERSION}"
         )
     return int(salt) if found == number else None
 

@@ -18,15 +18,24 @@ same, since damage in the middle looks alike.
 A segment is longer than the checkpoint says if copying to it was interrupted. It is read as far as
 is known and cut before it is appended to.
 
+What was read may be in the page cache only, if the process was killed and the machine was not. On
+the strength of it files will be deleted, so it is synced first: a power cut must not take back an
+acknowledgement whose message is gone.
+
+Nothing is changed before all of this is done, and not at all if a file is missing (completeness.py)
+or of a newer format.
+
 Everything here blocks and is run in a thread.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from warren.storage.checkpoint import Checkpoint, DamagedCheckpoint, QueueState, decode_checkpoint
-from warren.storage.disk import Disk
+from warren.storage.completeness import FilesMissing, missing_journal_files, missing_segments
+from warren.storage.disk import Disk, read_file
 from warren.storage.index_format import (
     ACK,
     ACK_RANGE,
@@ -39,6 +48,7 @@ from warren.storage.index_format import (
     STORED,
     TRANSIENT,
     DamagedHeader,
+    NewerFormat,
     parse_file_header,
 )
 from warren.storage.index_host import Bodies
@@ -65,6 +75,7 @@ class Recovery:
         self.next_queue_id = 1
         self.salt: int | None = None
         self.journal_sizes: dict[int, int] = {}
+        self._before: dict[int, int] = {}  # by journal file, one that was there before it
         self._names: dict[int, str] = {}
         self._bodies: Bodies | None = None
 
@@ -77,15 +88,43 @@ class Recovery:
         for number in numbered(names, JOURNAL_SUFFIX):
             path = self._layout.journal_file(number)
             self.journal_sizes[number] = self._disk.size(path)
-            self._salt_of(self._read_file(str(path), FILE_HEADER_BYTES))
+            self._before[number] = self._read_header(path)
         self._load_checkpoint()
         if self.findings.checkpoint_problem:
             check_segments(self._layout, self._disk)
+        self._check_journal()
+
+    def _check_journal(self) -> None:
+        layout = self._layout
+        missing = missing_journal_files(layout, self.checkpoint, self._before)
+        was_used = layout.vhost_file.name in self._disk.list(layout.directory)
+        if was_used and not self.journal_sizes:
+            missing = missing or [layout.journal_directory / f"*{JOURNAL_SUFFIX}"]
+        if missing:
+            asking = [] if self.checkpoint is None else [layout.checkpoint_file]
+            asking += [] if self.journal_sizes else [layout.vhost_file]
+            raise FilesMissing(layout, missing, asking)
+
+    def _read_header(self, path: Path) -> int:
+        """The number of a file before this one; raises NewerFormat."""
+        try:
+            salt, following, _ = parse_file_header(
+                JOURNAL_MAGIC, read_file(self._disk, path, FILE_HEADER_BYTES)
+            )
+        except DamagedHeader:
+            return -1
+        except NewerFormat as error:
+            raise NewerFormat(error.version, path) from error
+        if self.salt is None:
+            self.salt = salt
+        return following - 1
 
     def _load_checkpoint(self) -> None:
         try:
-            data = self._read_file(str(self._layout.checkpoint_file))
+            data = read_file(self._disk, self._layout.checkpoint_file)
             self.checkpoint, states = decode_checkpoint(data)
+        except NewerFormat as error:
+            raise NewerFormat(error.version, self._layout.checkpoint_file) from error
         except FileNotFoundError:
             if self.journal_sizes or self._disk.list(self._layout.queues_directory):
                 self.findings.checkpoint_problem = "there is none"
@@ -138,7 +177,7 @@ class Recovery:
         """Where files end, as the ones after them say."""
         ends = {}
         for number in numbers:
-            data = self._read_file(str(self._layout.journal_file(number)), _FILE_START_BYTES)
+            data = read_file(self._disk, self._layout.journal_file(number), _FILE_START_BYTES)
             records, _, _ = scan(data, FILE_HEADER_BYTES, self._salt_of(data))
             for record in records:
                 if record.kind == FILE_START and record.count < record.sequence:
@@ -155,8 +194,8 @@ class Recovery:
         return salt
 
     def _replay_file(self, number: int, end: int | None, is_newest: bool) -> None:
-        path = str(self._layout.journal_file(number))
-        data = self._read_file(path)[:end]
+        path = self._layout.journal_file(number)
+        data = read_file(self._disk, path, is_synced=not self.findings.is_clean)[:end]
         if len(data) < FILE_HEADER_BYTES and is_newest:
             self.findings.torn_bytes += len(data)
             self.journal_sizes[number] = len(data)
@@ -166,12 +205,12 @@ class Recovery:
         self.findings.records += len(records)
         self.journal_sizes[number] = good_end
         for start, stop in damage:
-            self.findings.damaged(path, start, stop)
+            self.findings.damaged(str(path), start, stop)
         rest = len(data) - good_end
         if rest and is_newest:
             self.findings.torn_bytes += rest
         elif rest:
-            self.findings.damaged(path, good_end, len(data))
+            self.findings.damaged(str(path), good_end, len(data))
         for record in records:
             self._apply(record, data, position_in(number, record.start))
 
@@ -225,6 +264,10 @@ class Recovery:
             f"queue '{queue.state.name}': the body of message {sequence} is not in the store"
         )
 
+    def _missed(self, file: int) -> None:
+        assert self._bodies is not None
+        self._bodies.missed(file)
+
     def _died(self, record: Record, position: int) -> None:
         if self._is_after_state(position):
             assert self._bodies is not None
@@ -244,14 +287,18 @@ class Recovery:
                 if not is_there:
                     del queue.journaled[sequence]
                     self._lost(queue, sequence)
+                    self._missed(queued.store_file)
             for sequence, (file, offset) in queue.stored.items():
                 if queue.is_segmented(sequence) and not self._seen(file, offset):
                     queue.ack(sequence, 1, 0)
                     self._lost(queue, sequence)
 
-    def _read_file(self, path: str, size: int | None = None) -> bytes:
-        descriptor = self._disk.open(path)
-        try:
-            return self._disk.read(descriptor, 0, self._disk.size(path) if size is None else size)
-        finally:
-            self._disk.close(descriptor)
+    def check_files(self, missing_bodies: list[Path]) -> None:
+        """After all else, before anything is changed. Raises FilesMissing."""
+        if self.checkpoint is None:
+            return
+        states = [queue.state for queue in self.queues.values()]
+        missing = missing_segments(self._layout, self._disk, states)
+        missing += missing_bodies
+        if missing:
+            raise FilesMissing(self._layout, missing, [self._layout.checkpoint_file])

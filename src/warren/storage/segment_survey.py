@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from warren.storage.checkpoint import QueueState
-from warren.storage.disk import Disk
+from warren.storage.disk import Disk, read_file
 from warren.storage.index_format import (
     ACK,
     FILE_HEADER_BYTES,
@@ -17,6 +16,7 @@ from warren.storage.index_format import (
     STORED,
     TRANSIENT,
     DamagedHeader,
+    NewerFormat,
     parse_file_header,
 )
 from warren.storage.index_records import Record, scan
@@ -30,21 +30,13 @@ def check_segments(layout: IndexLayout, disk: Disk) -> None:
     for directory_name in disk.list(layout.queues_directory):
         directory = layout.queues_directory / directory_name
         for number in numbered(disk.list(directory), SEGMENT_SUFFIX):
-            descriptor = disk.open(directory / f"{number}{SEGMENT_SUFFIX}")
+            path = directory / f"{number}{SEGMENT_SUFFIX}"
             try:
-                header = disk.read(descriptor, 0, FILE_HEADER_BYTES)
-            finally:
-                disk.close(descriptor)
-            with suppress(DamagedHeader):
-                parse_file_header(SEGMENT_MAGIC, header)
-
-
-def read_file(disk: Disk, path: Path) -> bytes:
-    descriptor = disk.open(path)
-    try:
-        return disk.read(descriptor, 0, disk.size(path))
-    finally:
-        disk.close(descriptor)
+                parse_file_header(SEGMENT_MAGIC, read_file(disk, path, FILE_HEADER_BYTES))
+            except DamagedHeader:
+                continue
+            except NewerFormat as error:
+                raise NewerFormat(error.version, path) from error
 
 
 @dataclass(slots=True)
@@ -60,10 +52,12 @@ class SegmentFile:
 def survey_segments(
     layout: IndexLayout, disk: Disk, findings: Findings
 ) -> dict[int, RecoveringQueue]:
-    """All queues that have segments, by number."""
+    """All queues that have segments, by number; a power cut cannot take back what was found."""
     queues: dict[int, RecoveringQueue] = {}
+    disk.sync_directory(layout.queues_directory)
     for directory_name in disk.list(layout.queues_directory):
         directory = layout.queues_directory / directory_name
+        disk.sync_directory(directory)
         name: str | None = None
         unnamed: list[SegmentFile] = []
         for number in numbered(disk.list(directory), SEGMENT_SUFFIX):
@@ -83,7 +77,7 @@ def survey_segments(
 
 
 def _read_segment(disk: Disk, path: Path, number: int, findings: Findings) -> SegmentFile | None:
-    data = read_file(disk, path)
+    data = read_file(disk, path, is_synced=True)
     try:
         salt, queue_id, _ = parse_file_header(SEGMENT_MAGIC, data)
     except DamagedHeader:

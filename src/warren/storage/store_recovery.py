@@ -33,6 +33,8 @@ class Recovery:
     def __init__(self, survey: Survey) -> None:
         self.survey = survey
         self.has_loose_ends = bool(survey.newcomers)
+        self.lost: dict[int, int] = {}  # how many messages, by the missing file they were in
+        self._is_finished = False
         self._adopted: dict[Place, tuple[Newcomers, int]] = {}
         self._inherited: set[Place] = set()  # copies that have the references of the original
         self._rescued: Counter[int] = Counter()  # references, by the file they were rescued from
@@ -68,7 +70,17 @@ class Recovery:
         else:
             here.bury(place[1], size)
 
+    def missed(self, file: int) -> None:
+        """A message that is wanted is not there: damaged with its file, or missing with it."""
+        is_moved = any(home[0] == file for home in self._adopted)
+        if file not in self.survey.files and not is_moved:
+            self.lost[file] = self.lost.get(file, 0) + 1
+
     def finish(self) -> None:
+        """Settle what is wanted; once, however often called."""
+        if self._is_finished:
+            return
+        self._is_finished = True
         for newcomers in self.survey.newcomers.values():
             _settle(newcomers)
         for home, (newcomers, index) in self._adopted.items():
@@ -78,6 +90,7 @@ class Recovery:
         for file in self.survey.missing.values():
             lost = file.references - len(file.deaths) - self._rescued[file.number]
             if lost > 0:
+                self.lost[file.number] = lost + self.lost.get(file.number, 0)
                 self.survey.problems.append(f"{file.number}.rdq is gone, with {lost} messages")
 
     def _adopt_copies(self, newcomers: Newcomers) -> None:

@@ -7,18 +7,25 @@ compaction need no such look: while they are not safe, nobody needs them.
 
 A file that the checkpoint neither lists nor could not know had been deleted; a power cut may bring
 its name back, and it is deleted again.
+
+Nothing is changed by looking: what is to be deleted and cut is noted, and done by `tidy` when it is
+clear that the node will start with these files.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from warren.storage.forwarding import Forwarding, Place
-from warren.storage.record_format import FILE_HEADER_BYTES, RecordHeader, parse_file_header
+from warren.storage.record_format import (
+    FILE_HEADER_BYTES,
+    NewerStoreFormat,
+    RecordHeader,
+    parse_file_header,
+)
 from warren.storage.store_files import StoreDirectory, StoreFile
 from warren.storage.store_scan import Gap, Walk
 from warren.storage.store_state import StoreState
@@ -64,21 +71,30 @@ class Survey:
     current: int = -1  # the file that was appended to at the checkpoint
     corrupt: int = 0
     problems: list[str] = field(default_factory=list)
+    stale: list[int] = field(default_factory=list)
+    torn: list[StoreFile] = field(default_factory=list)
 
 
-def wipe(directory: StoreDirectory) -> Survey:
+def survey_transient(directory: StoreDirectory) -> Survey:
     """Begin with nothing, as a store does whose records need not outlive the process."""
     directory.make()
-    for number in directory.numbers():
+    return Survey(next_number=directory.first_number, stale=directory.numbers())
+
+
+def tidy(directory: StoreDirectory, found: Survey) -> None:
+    """Delete what should not be there, and cut off what was not written to its end."""
+    for number in found.stale:
         directory.disk.unlink(directory.file(number))
-    return Survey(next_number=directory.first_number)
+    for file in found.torn:
+        directory.cut(file.number, file.size)
 
 
 def survey(directory: StoreDirectory, state: StoreState | None) -> Survey:
     directory.make()
     found = Survey()
     numbers = directory.numbers()
-    _check_formats(directory, numbers, state)
+    for number in numbers:
+        _salt(directory, number)  # raises NewerStoreFormat
     if state is not None:
         found.forwarding = state.forwarding
         found.next_number = state.next_number
@@ -88,7 +104,7 @@ def survey(directory: StoreDirectory, state: StoreState | None) -> Survey:
     for number in reversed(numbers):
         known = state.files.get(number) if state is not None else None
         if known is None and number < found.next_number:
-            directory.disk.unlink(directory.file(number))
+            found.stale.append(number)
             continue
         file = found.files[number] = known or StoreFile(number)
         file.is_sealed = True
@@ -97,21 +113,17 @@ def survey(directory: StoreDirectory, state: StoreState | None) -> Survey:
     return found
 
 
-def _check_formats(
-    directory: StoreDirectory, numbers: Iterable[int], state: StoreState | None
-) -> None:
-    """Raise NewerStoreFormat before anything is changed."""
-    for number in numbers:
-        if state is None or number not in state.files:
-            _salt(directory, number)
-
-
 def _salt(directory: StoreDirectory, number: int) -> int | None:
-    descriptor = directory.disk.open(directory.file(number))
+    path = directory.file(number)
+    descriptor = directory.disk.open(path)
     try:
-        return parse_file_header(directory.disk.read(descriptor, 0, FILE_HEADER_BYTES), number)
+        header = directory.disk.read(descriptor, 0, FILE_HEADER_BYTES)
     finally:
         directory.disk.close(descriptor)
+    try:
+        return parse_file_header(header, number)
+    except NewerStoreFormat as error:
+        raise NewerStoreFormat(f"{path} is {error}") from error
 
 
 def _look(directory: StoreDirectory, file: StoreFile, found: Survey, verifies: bool) -> int:
@@ -138,7 +150,7 @@ def _look(directory: StoreDirectory, file: StoreFile, found: Survey, verifies: b
     finally:
         directory.disk.close(descriptor)
     if file.size < size:
-        directory.cut(number, file.size)
+        found.torn.append(file)
     return 0 if newcomers.homes else size - newcomers.start
 
 
