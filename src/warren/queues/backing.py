@@ -60,6 +60,14 @@ class BackingQueue:
         """Forget what is ready; returns how many. Unacknowledged messages stay valid."""
         raise NotImplementedError
 
+    async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
+        """Ready messages from the `offset`th on, to be looked at and nothing else.
+
+        No more than `limit`, and no more bytes of bodies than `bytes_max` but for the last. Fewer
+        than that does not mean that there are no more, unless there are none.
+        """
+        raise NotImplementedError
+
     def set_lazy(self, lazy: bool) -> None:
         """Lazy: what the disk has does not stay in memory. Without a disk that means nothing."""
 

@@ -9,7 +9,8 @@ merged, and putting a message back into its old place costs the logarithm of how
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
+from itertools import chain, islice
 
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import TAKEN, Publisher
@@ -69,6 +70,17 @@ class MemoryBacking(BackingQueue):
         self.length += len(run)
         self.unacked_count -= len(run)
         assert self.unacked_count >= 0, "more returned than delivered"
+
+    async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
+        end = offset + limit
+        returned = [queued for _, queued in nsmallest(end, self._returned)]
+        shown: list[QueuedMessage] = []
+        for queued in islice(chain(returned, self._fresh), offset, end):
+            if bytes_max <= 0:
+                break
+            bytes_max -= len(queued.message.body)
+            shown.append(queued)
+        return shown
 
     def purge(self) -> int:
         count = self.length

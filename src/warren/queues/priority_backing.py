@@ -74,6 +74,24 @@ class PriorityBacking(BackingQueue):
         self.length += len(run)
         self.unacked_count -= len(run)
 
+    async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
+        """Highest priority first, which is the order they would be delivered in."""
+        shown: list[QueuedMessage] = []
+        for level in list(self._levels.values()):
+            if limit <= len(shown) or bytes_max <= 0:
+                break
+            if offset >= (length := level.length):
+                offset -= length
+                continue
+            wanted = min(limit - len(shown), length - offset)
+            found = await level.browse(offset, wanted, bytes_max)
+            shown += found
+            if len(found) < wanted:
+                break
+            bytes_max -= sum([len(queued.message.body) for queued in found])
+            offset = 0
+        return shown
+
     def purge(self) -> int:
         self._recount()
         count = sum(level.purge() for level in self._levels.values())

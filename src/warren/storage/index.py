@@ -227,6 +227,12 @@ class IndexStore:
 
         self._host.workers.spawn(read())
 
+    async def read_alive(
+        self, queue: QueueIndex, span: tuple[int, int], bytes_max: int
+    ) -> list[QueuedMessage]:
+        """As `read`, for whoever can wait."""
+        return await self._reading.read(queue, *span, bytes_max)
+
     async def flush(self) -> None:
         """Return when all that was asked for until now is safe."""
         await self._batches.flush()

@@ -44,6 +44,15 @@ class Reader(Protocol):
     ) -> None:
         """Give each its message, unless that is lost."""
 
+    async def browse(
+        self, index: Any, span: tuple[int, int], window: tuple[int, int], bytes_max: int
+    ) -> list[QueuedMessage]:
+        """Of those alive of the span so many, after having skipped so many (`window`)."""
+        raise NotImplementedError
+
+    async def fill(self, index: Any, entries: list[QueuedMessage]) -> None:
+        """As `read_bodies`, for copies that belong to no queue."""
+
     def note_delivered(self, index: Any, runs: list[tuple[int, int]]) -> None:
         """Whoever reads these (first, count) is to be told that somebody has had them."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from warren.queues.backing_figures import BackingFigures, OperationRates
 from warren.queues.boundary import PENDING, TAKEN, Publisher
+from warren.storage.browsing import browse
 from warren.storage.paged_messages import PagedMessages, is_bodiless, runs_of_sequences
 from warren.storage.paging_host import QueueIndexClient, Reader
 from warren.storage.sub_queues import sub_queues
@@ -168,6 +169,9 @@ class VariableQueue(PagedMessages):
                 self.index.ack_range(self.delta_start, self.delta_end)
         self._forget()
         return count
+
+    async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
+        return await browse(self, self._reader, offset, limit, bytes_max)
 
     def delete(self) -> None:
         self._forget()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.storage.adoption import merge_runs
+from warren.storage.browsing import Browser
 from warren.storage.index import IndexStore, RecoveredQueue
 from warren.storage.index_host import IndexHost
 from warren.storage.layout import IndexLayout, vhost_directory
@@ -48,6 +49,7 @@ class VhostStorage:
         self._bodies.file_bytes = self._transient_bodies.file_bytes = sizes.store_file
         self.index.embed_below = sizes.embed_below
         self.index.journal_file_bytes = sizes.journal_file
+        self._browser = Browser(self.index, self._bodies, self._transient_bodies)
         self._recovered: dict[str, RecoveredQueue] = {}
         self.backings: dict[str, VariableQueue] = {}
         """By name, those of a priority queue one by one."""
@@ -112,6 +114,14 @@ class VhostStorage:
         done: Callable[[list[QueuedMessage]], None],
     ) -> None:
         self.index.read(index, span, bytes_max, done)
+
+    async def browse(
+        self, index: QueueIndex, span: tuple[int, int], window: tuple[int, int], bytes_max: int
+    ) -> list[QueuedMessage]:
+        return await self._browser.read(index, span, window, bytes_max)
+
+    async def fill(self, index: QueueIndex, entries: list[QueuedMessage]) -> None:
+        await self._browser.fill(entries, lambda queued: True)
 
     def note_delivered(self, index: QueueIndex, runs: list[tuple[int, int]]) -> None:
         index.delivered = merge_runs(index, runs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from warren.management.routes import (
+    browsing,
     channels,
     connections,
     consumers,
@@ -16,6 +17,7 @@ from warren.management.routes import (
 )
 
 RESOURCES: Final = (
+    *browsing.RESOURCES,
     *channels.RESOURCES,
     *connections.RESOURCES,
     *consumers.RESOURCES,
