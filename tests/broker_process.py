@@ -6,7 +6,9 @@ how the tests that restart or configure the broker are checked against a referen
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -16,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 READY_WITHIN_S: Final = 60.0
 STOPPED_WITHIN_S: Final = 20.0
@@ -103,6 +105,14 @@ class BrokerProcess:
                 time.sleep(_POLL_S)
         self.kill()
         raise AssertionError(f"the broker did not get ready:\n{self.log()}")
+
+    def ask(self, path: str) -> Any:
+        """The answer of its HTTP API to the administrator."""
+        token = base64.b64encode(b"guest:guest").decode()
+        url = f"http://127.0.0.1:{self.http_port}{path}"
+        request = urllib.request.Request(url, headers={"Authorization": f"Basic {token}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
 
     def stop(self) -> None:
         """Ask for a clean stop and wait for it."""

@@ -17,12 +17,14 @@ BEGINS: Final = {
     "compaction": re.compile(r"message store .*: compaction of \d+ files begins"),
     "checkpoint": re.compile(r"vhost .*: checkpoint begins"),
     "recovery": re.compile(r"vhost .*: recovery begins"),
+    "paging": re.compile(r"messages are moved to disk"),
     "segment": re.compile(r"segment .* begins"),
 }
 ENDS: Final = {
     "compaction": re.compile(r"message store .*: compaction ends"),
     "checkpoint": re.compile(r"vhost .*: checkpoint ends"),
     "recovery": re.compile(r"vhost .*: recovery ends"),
+    "paging": re.compile(r"messages may stay in memory"),
 }
 
 

@@ -51,8 +51,12 @@ class DataFiles:
     @property
     def bodies(self) -> list[Path]:
         """Those of the persistent store that hold something; some may be ready for later."""
-        found = [p for p in self._found("*.rdq") if p.parent.name == "msg_store_persistent"]
-        return [path for path in found if exists_with(path, EMPTY_FILE_BYTES_MAX)]
+        return [path for path in self.all_bodies if path.parent.name == "msg_store_persistent"]
+
+    @property
+    def all_bodies(self) -> list[Path]:
+        """Of the transient store, too."""
+        return [p for p in self._found("*.rdq") if exists_with(p, EMPTY_FILE_BYTES_MAX)]
 
     @property
     def index(self) -> list[Path]:

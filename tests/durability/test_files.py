@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from acceptance.actions import eventually
+from acceptance.administration import HttpAdministration, Rule
 from acceptance.raw_client import RawClient, encode_properties
 from broker_process import BrokerProcess
 from durability.conftest import MakeBroker
@@ -133,6 +134,25 @@ def test_transient_messages_leave_no_trace(mortal: BrokerProcess, files: DataFil
     send(mortal, [small, large], "transient", delivery_mode=1)
     for mark in (small_mark, large_mark):
         assert occurrences(files.index + files.bodies, mark) == 0
+
+
+@pytest.mark.warren_only
+def test_an_argument_keeps_a_queue_out_of_a_lazy_policy(
+    mortal: BrokerProcess, files: DataFiles
+) -> None:
+    """S16: a lazy queue writes transient messages, too; one declared as default stays so."""
+    declare_in(mortal, "free")
+    declare_in(mortal, "fixed", **{"x-queue-mode": "default"})
+    admin = HttpAdministration(mortal.address, f"127.0.0.1:{mortal.http_port}")
+    admin.set_policy(Rule("/", "lazy", {"queue-mode": "lazy"}))
+    free, free_mark = marked(10_000)
+    fixed, fixed_mark = marked(10_000)
+    send(mortal, [free], "free", delivery_mode=1)
+    send(mortal, [fixed], "fixed", delivery_mode=1)
+    eventually(lambda: occurrences(files.all_bodies, free_mark) == 1, RECLAIMED_WITHIN_S)
+    assert occurrences(files.all_bodies, fixed_mark) == 0
+    assert bodies(look_once(mortal, "free")) == [free]
+    assert bodies(look_once(mortal, "fixed")) == [fixed]
 
 
 def test_store_files_end_at_16_mebibytes_and_go_when_they_are_empty(

@@ -35,6 +35,7 @@ def test_kills_lose_nothing_that_was_confirmed(tmp_path: Path) -> None:
     assert torture.ledger.delivered > 0
     assert torture.ledger.settled > 0
     assert all(torture.activity.done[kind] > 0 for kind in BEGINS), str(torture.activity)
+    assert torture.paged_out_most > 0
 
 
 @pytest.mark.timeout(SECONDS_MAX + 120)

@@ -48,6 +48,7 @@ READY_WITHIN_S: Final = 60.0 if IS_REFERENCE else 20.0
 LOAD_S_MAX: Final = 1.2
 OWED_MAX: Final = 5000
 FILES_CHANCE: Final = 0.4
+ASKED_CHANCE: Final = 0.3
 # RabbitMQ forgets after a clean stop which messages were delivered since.
 CLEAN_CHANCE: Final = 0.0 if IS_REFERENCE else 0.15
 KILLED_START_CHANCE: Final = 0.3
@@ -94,6 +95,7 @@ class Torture:
         self.ledger = Ledger(length_limits={SHORT: SHORT_LENGTH})
         self.kills = 0
         self.slowest_start_s = 0.0
+        self.paged_out_most = 0
         self.keeps_evidence = False
         self.broker = BrokerProcess(directory, config=self._settings())
         self.activity = Activity(self.broker.log_path)
@@ -125,7 +127,8 @@ class Torture:
         return (
             f"{self.kills} kills, {ledger.confirmed} messages confirmed, none lost; "
             f"{ledger.delivered} delivered, {ledger.settled} acknowledgements known to be on the "
-            f"disk, none undone; slowest start {self.slowest_start_s:.2f} s\n{self.activity}"
+            f"disk, none undone; slowest start {self.slowest_start_s:.2f} s\n{self.activity}; "
+            f"at most {self.paged_out_most} messages seen out of memory"
         )
 
     def _state(self) -> str:
@@ -190,6 +193,7 @@ class Torture:
         happened.load_s = time.monotonic() - began
         if self.broker.has_ended:
             self._fail(happened, ["the broker ended by itself"])
+        self._count_paged_out()
         if self.chance.random() < CLEAN_CHANCE:
             happened.end = "clean stop"
             self.broker.stop()
@@ -200,6 +204,13 @@ class Torture:
             client.join()
         failures = [f"{c.name}: {c.failure!r}" for c in clients if c.failure]
         self._fail(happened, failures + self.ledger.problems)
+
+    def _count_paged_out(self) -> None:
+        """Now and then: it takes a while, and kills should come at any moment."""
+        if not IS_REFERENCE and self.chance.random() < ASKED_CHANCE:
+            queues = self.broker.ask("/api/queues")
+            paged_out = sum(queue.get("messages_paged_out", 0) for queue in queues)
+            self.paged_out_most = max(self.paged_out_most, paged_out)
 
     def _await_a_moment(self) -> str:
         """Any, or while files are made and removed: that is when most can go wrong."""

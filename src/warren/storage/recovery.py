@@ -30,6 +30,7 @@ Everything here blocks and is run in a thread.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -258,11 +259,14 @@ class Recovery:
         assert self._bodies is not None
         return self._bodies.seen(file, offset)
 
-    def _lost(self, queue: RecoveringQueue, sequence: int) -> None:
-        self.findings.lost_bodies += 1
-        self.findings.problems.append(
-            f"queue '{queue.state.name}': the body of message {sequence} is not in the store"
-        )
+    def _report_lost(self, queue: RecoveringQueue, lost: Counter[int]) -> None:
+        """A line for each file that should have had bodies, not for each message."""
+        self.findings.lost_bodies += lost.total()
+        for file, count in sorted(lost.items()):
+            self.findings.problems.append(
+                f"queue '{queue.state.name}': {count} messages are lost, "
+                f"their bodies are not in {file}.rdq"
+            )
 
     def _missed(self, file: int) -> None:
         assert self._bodies is not None
@@ -276,6 +280,7 @@ class Recovery:
     def _check_bodies(self) -> None:
         """Drop what has lost its body; without a checkpoint, tell the store what is wanted."""
         for queue in self.queues.values():
+            lost: Counter[int] = Counter()
             if self.checkpoint is None:
                 queue.orphans.clear()  # the store takes what it is not told of for garbage
             for sequence, queued in list(queue.journaled.items()):
@@ -286,12 +291,13 @@ class Recovery:
                     is_there = self._seen(queued.store_file, queued.store_offset)
                 if not is_there:
                     del queue.journaled[sequence]
-                    self._lost(queue, sequence)
+                    lost[queued.store_file] += 1
                     self._missed(queued.store_file)
             for sequence, (file, offset) in queue.stored.items():
                 if queue.is_segmented(sequence) and not self._seen(file, offset):
                     queue.ack(sequence, 1, 0)
-                    self._lost(queue, sequence)
+                    lost[file] += 1
+            self._report_lost(queue, lost)
 
     def check_files(self, missing_bodies: list[Path]) -> None:
         """After all else, before anything is changed. Raises FilesMissing."""
