@@ -87,6 +87,11 @@ class Credit:
             if self.on_available is not None:
                 self.on_available(self)
 
+    def resize(self, bytes_max: int) -> None:
+        """Whoever is waiting goes on waiting until something is released."""
+        self.bytes_max = bytes_max
+        self.bytes_low = bytes_max // 2
+
     def free_debtors(self, now_ms: int) -> None:
         for debtor in self.debtors:
             debtor.release(now_ms)

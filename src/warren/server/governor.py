@@ -22,6 +22,7 @@ from warren.flow.paging import RELAX_BELOW, orders
 from warren.model.clock import Clock, TimerHandle
 from warren.server.logs import EventLog
 from warren.server.message_storage import MessageStorage
+from warren.storage.credits import INDEX_BYTES_MAX
 from warren.storage.variable_queue import VariableQueue
 
 LOOK_MS_MIN: Final = 50
@@ -31,6 +32,9 @@ LOOK_TIME_SHARE_MAX: Final = 0.05
 FILL_BYTES_PER_MS: Final = 500_000
 LAZY_WAITING_MAX: Final = 1_024
 """So many messages of lazy queues may stay in memory while more keep coming."""
+# Of the memory limit, for what waits for its segment.
+INDEX_SHARE: Final = 4
+INDEX_BYTES_MIN: Final = 4 * 1_048_576
 
 _log = EventLog("paging")
 
@@ -46,7 +50,8 @@ class MemoryGovernor:
         self._memory = memory
         self._board = board
         self._storages = messages.vhosts
-        self._credit = messages.paging_credit
+        self._index_credit = messages.index_credit
+        self._paging_credit = messages.paging_credit
         self._clock = clock
         self._timer: TimerHandle | None = None
         self._lazy_due_ms = 0
@@ -73,7 +78,7 @@ class MemoryGovernor:
 
     def _next_look_ms(self) -> int:
         """Half the time it would take to get to the threshold; soon, if somebody waits."""
-        if self._credit.is_exhausted:
+        if self._is_somebody_waiting():
             return LOOK_MS_MIN
         room = self._memory.paging_bytes - self._memory.used_bytes
         return min(max(room // FILL_BYTES_PER_MS // 2, LOOK_MS_MIN), LOOK_MS_MAX)
@@ -87,8 +92,14 @@ class MemoryGovernor:
             self._save(used - threshold)
         elif used < RELAX_BELOW * threshold:
             self._relax("memory use has fallen")
-        if self._credit.is_exhausted:
+        self._index_credit.resize(
+            max(INDEX_BYTES_MIN, min(INDEX_BYTES_MAX, self._memory.limit_bytes // INDEX_SHARE))
+        )
+        if self._is_somebody_waiting():
             self._scatter_soon()
+
+    def _is_somebody_waiting(self) -> bool:
+        return self._index_credit.is_exhausted or self._paging_credit.is_exhausted
 
     def _save(self, above_bytes: int) -> None:
         if not self.is_saving:

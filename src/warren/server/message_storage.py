@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
+from warren.flow.credit import Credit
 from warren.server.data_directory import NO_ROOM, DataDirectoryError, advice
 from warren.server.logs import EventLog
 from warren.server.workers import LoopWorkers
 from warren.storage.committer import Committer, make_committer
 from warren.storage.completeness import FilesMissing
-from warren.storage.credits import paging_credit
+from warren.storage.credits import commit_credit, index_credit, paging_credit
 from warren.storage.disk import Disk, RealDisk
 from warren.storage.index_format import NewerFormat
 from warren.storage.index_host import IndexHost
@@ -40,6 +41,8 @@ class MessageStorage:
         self._disk = disk or RealDisk()
         self._sizes = sizes
         self._workers = LoopWorkers()
+        self.commit_credit = commit_credit()
+        self.index_credit = index_credit()
         self.paging_credit = paging_credit()
         self._committers: dict[str, Committer] = {}
         self._last_error: int | None = None
@@ -47,6 +50,11 @@ class MessageStorage:
         self.vhosts: dict[str, VhostStorage] = {}
         # Told when the disk does not take what is written.
         self.on_failure: Callable[[OSError], None] | None = None
+
+    @property
+    def credits(self) -> tuple[Credit, ...]:
+        """Who overdraws one of these has to wait."""
+        return (self.commit_credit, self.index_credit, self.paging_credit)
 
     @property
     def is_full(self) -> bool:
@@ -113,6 +121,8 @@ class MessageStorage:
             call_soon=self._loop.call_soon,
             new_promise=self._loop.create_future,
             random_bits=secrets.randbits,
+            credit=self.index_credit,
+            commit_credit=self.commit_credit,
             paging_credit=self.paging_credit,
         )
         storage = VhostStorage(self._data_directory, vhost, host, self._sizes)

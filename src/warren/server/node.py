@@ -88,7 +88,8 @@ class Node:
         self._listener = AmqpListener(
             lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
-        self.context.brake.watch(self.messages.paging_credit)
+        for credit in self.messages.credits:
+            self.context.brake.watch(credit)
         self.alarms = NodeAlarms(config, self.context.brake.board, clock)
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self.alarms.disk_refused()

@@ -58,6 +58,7 @@ class Batches:
     ) -> None:
         self.embed_below = 4_096
         self.credit = host.credit
+        self.commit_credit = host.commit_credit
         self.bodies, self.transient_bodies = stores
         self.journal = journal
         self.on_done: Callable[[list[QueueIndex]], None] | None = None

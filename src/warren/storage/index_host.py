@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from warren.flow.credit import Credit as ByteCredit
+from warren.flow.credit import Credit
 from warren.storage.committer import Committer
-from warren.storage.credits import paging_credit
+from warren.storage.credits import commit_credit, paging_credit
 from warren.storage.disk import Buffer, Disk
 from warren.storage.workers import Workers
 from warren.wire.codec import QueuedMessage
@@ -28,18 +28,11 @@ class Promise(Awaitable[None], Protocol):
     def done(self) -> bool: ...
 
 
-class Credit(Protocol):
-    """Bytes under way (flow/credit.py): who brings more while there are too many has to wait."""
-
-    def charge(self, size_bytes: int, debtor: Any = None, /) -> None: ...
-
-    def release(self, size_bytes: int, /) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class IndexHost:
     """`credit` is charged with what is alive and in memory because no segment has it yet;
-    `paging_credit` only with what of that should not be in memory for long."""
+    `commit_credit` with what no journal has, and `paging_credit` with what is in a queue that is
+    to save memory."""
 
     disk: Disk
     committer: Committer
@@ -48,7 +41,8 @@ class IndexHost:
     new_promise: Callable[[], Promise]
     random_bits: Callable[[int], int]
     credit: Credit | None = None
-    paging_credit: ByteCredit = field(default_factory=paging_credit)
+    commit_credit: Credit = field(default_factory=commit_credit)
+    paging_credit: Credit = field(default_factory=paging_credit)
 
 
 class Bodies(Protocol):
@@ -84,6 +78,7 @@ class Dirty(Protocol):
 
     embed_below: int
     credit: Credit | None
+    commit_credit: Credit
     bodies: Bodies
     transient_bodies: Bodies
 

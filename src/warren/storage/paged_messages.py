@@ -114,6 +114,7 @@ class PagedMessages(BackingQueue):
         if self.index is None:
             self.index = self._make_index()
             self.index.on_segmented = self.page_out
+            self.index.debtor = self.flow
         return cast("QueueIndexClient", self.index)
 
     # Out of memory.

@@ -16,6 +16,7 @@ class QueueIndexClient(Protocol):
     """What a queue asks of its index (storage/queue_index.py)."""
 
     on_segmented: Callable[[], None] | None
+    debtor: Any
 
     def publish(self, queued: QueuedMessage) -> None: ...
 

@@ -1,8 +1,9 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from warren.flow.credit cimport Credit as CreditType
 from warren.storage._index_records cimport RecordBuffer as BufferType
-from warren.storage.segment_entry cimport in_state
+from warren.storage.segment_entry cimport in_state, weigh_dead
 from warren.wire._codec cimport (
     Message as MessageType, PropertyBlock as PropertiesType, QueuedMessage as QueuedType,
 )
@@ -27,7 +28,8 @@ cdef class QueueIndex:
     cdef readonly str name
     cdef readonly Py_ssize_t embed_below
     cdef object _dirty
-    cdef readonly object credit
+    cdef readonly CreditType credit
+    cdef readonly CreditType commit_credit
     cdef public object debtor
     cdef readonly object bodies
     cdef readonly object transient_bodies
@@ -75,6 +77,7 @@ cdef class QueueIndex:
         queued=QueuedType, state=uint8_t, sequence=uint64_t, released=Py_ssize_t
     )
     cpdef object ack(self, list run)
+    cdef object _charge(self, Py_ssize_t weight, object debtor)
     cdef object _publish_late(self, uint64_t sequence)
     cdef object _publish_stored(self, QueuedType queued)
     cdef object _cancel(self, QueuedType queued)
@@ -87,7 +90,7 @@ cdef class QueueIndex:
     cdef object _merge_stored(self)
     @cython.locals(queue_id=uint32_t, position=Py_ssize_t, file=Py_ssize_t)
     cpdef bint encode(self, BufferType buffer, Py_ssize_t bytes_max) except -1
-    @cython.locals(queued=QueuedType)
+    @cython.locals(queued=QueuedType, weight=Py_ssize_t)
     cpdef object written(self, uint64_t journal_number)
     @cython.locals(queued=QueuedType, message=MessageType)
     cpdef object unwritten(self)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.storage.index_records import RecordBuffer
 from warren.storage.segment import Segment, pieces_of, places_of
-from warren.storage.segment_entry import in_state
+from warren.storage.segment_entry import in_state, weigh_dead
 from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
@@ -59,8 +59,10 @@ class QueueIndex:
         self.name = name
         self.embed_below = dirty.embed_below
         self._dirty = dirty
+        # For what no segment has yet, and for what of that is not even in the journal.
         self.credit = dirty.credit
-        # Whose fault it is if the credit is exhausted: what flow control shows as held up.
+        self.commit_credit = dirty.commit_credit
+        # What flow control shows as held up when it is the message store that is behind.
         self.debtor: Any = None
         self.bodies = dirty.bodies
         self.transient_bodies = dirty.transient_bodies
@@ -118,12 +120,12 @@ class QueueIndex:
             self._publish_late(sequence)
         if not properties.persistent:
             self.has_transients = True
-        if self.credit is not None:
-            self.credit.charge(size + _ENTRY_BYTES, self.debtor)
         if size + len(properties.raw) < self.embed_below:
             self.gathered.append(queued)
+            self._charge(size + _ENTRY_BYTES, None)
         else:
             self._publish_stored(queued)
+            self._charge(size + _ENTRY_BYTES, self.debtor)
         if not self.is_dirty:
             self.become_dirty()
 
@@ -198,6 +200,11 @@ class QueueIndex:
         assert self.reader is not None
         self.reader.read(self, (start, end), bytes_max, done)
 
+    def _charge(self, weight: int, debtor: Any) -> None:
+        self.commit_credit.charge(weight, debtor)
+        if self.credit is not None:
+            self.credit.charge(weight, debtor)
+
     # Less frequent parts of these.
 
     def _publish_late(self, sequence: int) -> None:
@@ -219,6 +226,8 @@ class QueueIndex:
             persistent = queued.message.properties.persistent
             (self.bodies if persistent else self.transient_bodies).cancel(queued)
         if self.gathered_dead > _DEAD_MIN and self.gathered_dead * 2 > len(self.gathered):
+            dead = weigh_dead(self.gathered) + weigh_dead(self.gathered_stored)
+            self.commit_credit.release(dead)
             self.gathered = in_state(self.gathered, _GATHERED)
             self.gathered_stored = in_state(self.gathered_stored, _GATHERED)
             self.gathered_dead = 0
@@ -327,7 +336,9 @@ class QueueIndex:
     def written(self, journal_number: int) -> None:
         """The batch is safe, in this file of the journal."""
         writing, self.writing = self.writing, []
+        weight = 0
         for queued in writing:
+            weight += queued.size + _ENTRY_BYTES
             if queued.state == _WRITING:
                 queued.state = _JOURNALED
             else:
@@ -337,6 +348,7 @@ class QueueIndex:
             if publisher is not None:
                 queued.publisher = None
                 publisher.confirmed(queued.publisher_sequence)
+        self.commit_credit.release(weight)
         if self.journaled:
             self.journaled.extend(writing)
         else:
@@ -355,6 +367,7 @@ class QueueIndex:
         for queued in writing:
             if queued.state != _WRITING:
                 self._answer(queued)
+                self.commit_credit.release(queued.size + _ENTRY_BYTES)
                 continue
             queued.state = _GATHERED
             message = queued.message

@@ -26,3 +26,6 @@ cpdef object leave(list entries, uint8_t state)
 
 @cython.locals(queued=QueuedType, kept=list)
 cpdef list in_state(list entries, uint8_t state)
+
+@cython.locals(queued=QueuedType, weight=Py_ssize_t)
+cpdef Py_ssize_t weigh_dead(list entries) except -1

@@ -65,6 +65,14 @@ def weigh(entries: list[QueuedMessage]) -> int:
     return weight
 
 
+def weigh_dead(entries: list[QueuedMessage]) -> int:
+    weight = 0
+    for queued in entries:
+        if queued.state == _DEAD:
+            weight += queued.size + _ENTRY_BYTES
+    return weight
+
+
 def leave(entries: list[QueuedMessage], state: int) -> None:
     """The file does not have them, or not for sure: those alive are in `state` again."""
     for queued in entries:

@@ -27,6 +27,7 @@ class IndexModel:
 
     def __init__(self) -> None:
         self.on_segmented: Callable[[], None] | None = None
+        self.debtor: object = None
         self.live: dict[int, QueuedMessage] = {}
         self.reads: list[Read] = []
         self.credit = Credit(1 << 30)
