@@ -190,3 +190,78 @@ def test_virtual_hosts(watched: Watched) -> None:
     watched.event("vhost.limits.set", **{"max-queues": 5})
     admin.delete_vhost(name)
     watched.event("vhost.deleted", name=name)
+
+
+def test_connections_and_channels(watched: Watched) -> None:
+    realm, user = watched.realm, watched.user
+    connection = open_connection(realm, user)
+    told = watched.event("connection.created", user=user, user_provided_name="a name")
+    told = watched.event("connection.created", user=user, user_provided_name="a name")
+    name, pid = told["name"], told["pid"]
+    assert (told["peer_host"], told["host"]) == ("{127,0,0,1}", "{127,0,0,1}")
+    assert name == f"127.0.0.1:{told['peer_port']} -> 127.0.0.1:{told['port']}"
+    assert (told["vhost"], told["protocol"]) == (realm.vhost, "{0,9,1}")
+    assert (told["auth_mechanism"], told["ssl"], told["type"]) == ("PLAIN", False, "network")
+    assert told["user_who_performed_action"] == user
+    assert '{<<"connection_name">>,longstr,<<"a name">>}' in told["client_properties"]
+    connection.channel(7).close()
+    channel = watched.event("channel.created", connection=pid)
+    assert channel["name"] == f"{name} (7)"
+    assert (channel["number"], channel["vhost"], channel["user"]) == (7, realm.vhost, user)
+    assert without_time(watched.event("channel.closed", pid=channel["pid"])) == {
+        "pid": channel["pid"],
+        "user_who_performed_action": user,
+    }
+    connection.close()
+    closed = watched.event("connection.closed", pid=pid)
+    assert (closed["name"], closed["user_provided_name"]) == (name, "a name")
+
+
+def test_consumers(watched: Watched) -> None:
+    channel, vhost = watched.channel, watched.realm.vhost
+    channel.queue_declare("q")
+    channel.basic_qos(prefetch_count=5)
+    channel.basic_consume("q", lambda *_: None, consumer_tag="t", arguments={"x-priority": 4})
+    created = without_time(watched.event("consumer.created", vhost=vhost))
+    assert created.pop("channel")
+    assert created == {
+        "user_who_performed_action": watched.user,
+        "arguments": ['{<<"x-priority">>,signedint,4}'],
+        "prefetch_count": 5,
+        "queue": "q",
+        "vhost": vhost,
+        "ack_required": True,
+        "exclusive": False,
+        "consumer_tag": "t",
+    }
+    channel.basic_cancel("t")
+    deleted = watched.event("consumer.deleted", vhost=vhost)
+    assert (deleted["queue"], deleted["consumer_tag"]) == ("q", "t")
+    channel.basic_consume("q", lambda *_: None, consumer_tag="of a queue that goes")
+    channel.queue_delete("q")
+    watched.event("consumer.deleted", vhost=vhost, consumer_tag="of a queue that goes")
+
+
+def test_logins(watched: Watched) -> None:
+    user = watched.user
+    told = watched.event("user.authentication.success", name=user)
+    assert (told["auth_mechanism"], told["connection_type"]) == ("PLAIN", "network")
+    assert "user_who_performed_action" not in told
+    with pytest.raises(pika.exceptions.AMQPError):
+        open_connection(watched.realm, user, "not the password")
+    told = watched.event("user.authentication.failure", name=user)
+    assert bytes(told["error"]).decode() == f"user '{user}' - invalid credentials"
+
+
+def test_nobody_is_told_twice_and_a_key_chooses(watched: Watched) -> None:
+    ears = watched.ears
+    ears.queue_unbind("", "amq.rabbitmq.event", "#")
+    ears.queue_bind("", "amq.rabbitmq.event", "queue.*")
+    ears.queue_purge("")
+    watched.channel.exchange_declare("unheard", "fanout")
+    watched.channel.queue_declare("heard")
+    watched.channel.queue_declare("heard")
+    watched.channel.queue_delete("heard")
+    watched.event("queue.deleted", vhost=watched.realm.vhost)
+    ours = [key for key, told in watched.heard if told.get("vhost") == watched.realm.vhost]
+    assert ours == ["queue.created"]

@@ -91,6 +91,8 @@ def test_every_publish_is_copied_and_keys_of_cc_and_bcc_are_shown(traced: Traced
     assert [copy.method.routing_key for copy in copies] == [*["publish.amq.fanout"] * 3, "publish."]
     assert copies[-1].properties.headers["routing_keys"] == ["q1", "c", "b"]
     assert copies[-1].properties.headers["properties"] == {"headers": {"CC": ["c"]}}
+    assert [each.body for each in (take(channel, "q1") for _ in range(4))][-1] == b"4"
+    assert traced.copies(4)[-1].properties.headers["routing_keys"][:2] == ["q1", "c"]
 
 
 def test_deliveries_and_gets_are_copied(traced: Traced) -> None:

@@ -84,7 +84,8 @@ class Firehose:
         if exchange == TRACE_EXCHANGE:
             return
         redelivered = ("redelivered", _number(int(is_redelivered)))
-        headers = [*self._headers(channel, message, [routing_key]), redelivered]
+        keys = [routing_key, *_carbon_copy_keys(message)]
+        headers = [*self._headers(channel, message, keys), redelivered]
         self._copy(f"deliver.{queue.record.name}", message, Table(headers))
 
     def _headers(
@@ -119,6 +120,15 @@ class Firehose:
             routing_key = split_route_key(copy.route_key)[1]
             for queue in self._vhost.route(TRACE_EXCHANGE, [routing_key], None):
                 queue.publish(copy, None, 0)
+
+
+def _carbon_copy_keys(message: Message) -> list[str]:
+    headers = decode_properties(message.properties.raw).headers
+    copies = None if headers is None else headers.get("CC")
+    if copies is None or copies.kind != "A" or not isinstance(copies.value, tuple):
+        return []
+    keys = [key.value for key in copies.value if isinstance(key, Field)]
+    return [key.decode(errors="surrogateescape") for key in keys if isinstance(key, bytes)]
 
 
 def _shown(properties: Properties) -> Table:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pamqp import commands
 
 from warren.channels.channel import Channel
+from warren.channels.channel_events import consumer_created, consumer_deleted
 from warren.channels.names import arguments_of, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_replies
 from warren.channels.transaction import Settlement, settle
@@ -62,6 +63,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     consumer.on_cancelled = lambda gone: _cancelled_by_server(channel, gone)
     channel.consumers[tag] = consumer
     _consume_ok(channel, method, tag)
+    consumer_created(channel, consumer)
     queue.add_consumer(consumer)
 
 
@@ -79,6 +81,7 @@ def cancel(
         return reply
     queue = consumer.queue
     queue.remove_consumer(consumer)
+    consumer_deleted(channel, consumer)
     queue.pump()
     if queue.record.auto_delete and not queue.consumer_count:
         return _after_deletions(channel, reply)
@@ -196,6 +199,7 @@ def _require_classic_delivery(queue: Queue) -> None:
 def _cancelled_by_server(channel: Channel, consumer: Consumer) -> None:
     """The queue is gone: clients that said they understand it are told."""
     channel.consumers.pop(consumer.tag, None)
+    consumer_deleted(channel, consumer)
     if channel.session.host.capabilities.consumer_cancel_notify and not channel.is_closing:
         method = _with_tag(commands.Basic.Cancel, consumer.tag)
         method.nowait = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warren.channels.channel_events import consumer_deleted
 from warren.channels.reply_to import stop_replies
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def stop_consuming(channel: Channel) -> list[Queue]:
     queues = dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
     for consumer in channel.consumers.values():
         consumer.queue.remove_consumer(consumer)
+        consumer_deleted(channel, consumer)
     channel.consumers.clear()
     stop_replies(channel)
     return list(queues)

@@ -22,6 +22,7 @@ from warren.auth.permissions import Access, ResourceKind, TopicAccess
 from warren.auth.users import User
 from warren.broker.events import ACTING_USER
 from warren.channels.channel import Channel
+from warren.channels.channel_events import channel_closed, channel_created
 from warren.channels.closing import release_channel
 from warren.channels.confirms import Confirms
 from warren.channels.dispatch import HANDLERS
@@ -69,6 +70,10 @@ class SessionHost(Protocol):
     @property
     def full_name(self) -> str:
         """What operators know the connection by."""
+        ...
+
+    def pid(self, channel_number: int = 0) -> str:
+        """The connection, or one of its channels, as Erlang would name its process."""
         ...
 
     @property
@@ -295,6 +300,7 @@ class Session:
         host.admit_channel()
         channel = Channel(self, number)
         self.channels[number] = channel
+        channel_created(channel)
         open_ok = commands.Channel.OpenOk()
         open_ok.channel_id = ""  # pamqp insists on "0", RabbitMQ sends nothing
         self.send(channel, open_ok)
@@ -315,4 +321,5 @@ class Session:
         if self.channels.pop(channel.number, None) is not None:
             self.vhost.activity.channel_closed(channel.counters)
             self.host.release_channel()
+            channel_closed(channel)
         self.host.reader.forget_channel(channel.number)

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from warren.broker.events import ACTING_USER
 from warren.management.call import Call
 from warren.management.caller import authenticate
 from warren.management.columns import parse_columns, with_columns
@@ -68,6 +69,7 @@ class Dispatch:
         call = Call(self._node, request, parts)
         if resource.rule.is_login_needed:
             call.caller = authenticate(request, self._node.broker)
+            ACTING_USER.set(call.caller.user.name)  # of this request alone
         resource.rule.require(call)
         is_there = resource.exists(call)
         is_made_here = method == "PUT" and resource.get is not None

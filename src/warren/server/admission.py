@@ -6,12 +6,15 @@ RabbitMQ counts a connection from the moment its virtual host is open to the end
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from warren.auth.access import AccessControl
 from warren.auth.users import User
 from warren.broker.activity import Activity
+from warren.model.errors import LoginRefused
 from warren.protocol.handshake import Handshake, HandshakeSettings
+from warren.server.connection_events import Login
 
 AMQP: Final = "amqp091"
 
@@ -26,11 +29,19 @@ class Admission:
         self._connections_of_user: Counter[str] = Counter()
         self._channels_of_user: Counter[str] = Counter()
 
-    def handshake(self, settings: HandshakeSettings, peer_is_loopback: bool) -> Handshake[User]:
-        """The negotiation with a client that has just come."""
+    def handshake(
+        self, settings: HandshakeSettings, peer_is_loopback: bool, tell: Callable[[Login], None]
+    ) -> Handshake[User]:
+        """The negotiation with a client that has just come; `tell` hears of its login."""
 
         def authenticate(mechanism: str, username: str, password: bytes) -> User:
-            return self.authenticate(username, password, peer_is_loopback)
+            try:
+                user = self.authenticate(username, password, peer_is_loopback)
+            except LoginRefused as refusal:
+                tell(Login(mechanism, username, str(refusal)))
+                raise
+            tell(Login(mechanism, username))
+            return user
 
         return Handshake(settings, authenticate, self.open_vhost)
 

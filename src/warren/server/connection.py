@@ -38,6 +38,12 @@ from warren.protocol.negotiation import (
     SendProtocolHeaderAndClose,
 )
 from warren.server.connection_details import ConnectionDetails
+from warren.server.connection_events import (
+    Login,
+    connection_closed,
+    connection_created,
+    login_tried,
+)
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.greeting import Greeting
 from warren.server.listener import endpoint_of, format_peer
@@ -109,7 +115,9 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         self.connection_id = f"{self.peer} {new_token()}"
         local = isinstance(peername, tuple) and is_loopback(str(peername[0]))
 
-        handshake = context.admission.handshake(context.handshake_settings, local)
+        handshake = context.admission.handshake(
+            context.handshake_settings, local, self._login_tried
+        )
         self._greeting = Greeting(handshake, self.reader)
         self._start_timer(context.config.handshake_timeout_ms, self._handshake_timed_out)
         context.connections.add(self)
@@ -126,6 +134,7 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
                 "connection closed", peer=self.peer, user=self.user.name, vhost=self.vhost.name,
                 reason=reason,
             )  # fmt: skip
+            connection_closed(context.broker.events, self)
         elif self._state is State.HANDSHAKE:
             # One that was refused has had its line.
             _log.info("connection closed", peer=self.peer, reason=reason)
@@ -223,6 +232,13 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         return self._details
 
     @property
+    def full_name(self) -> str:
+        return self.details.name
+
+    def pid(self, channel_number: int = 0) -> str:
+        return self._context.pid(self.details.number, channel_number)
+
+    @property
     def channels(self) -> list[Channel]:
         return [] if self._session is None else list(self._session.channels.values())
 
@@ -291,6 +307,11 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         self._closing_reason = reason
         _log.warning("connection refused", peer=self.peer, reason=reason)
 
+    def _login_tried(self, login: Login) -> None:
+        peer = endpoint_of(self._transport.get_extra_info("peername"))
+        host = endpoint_of(self._transport.get_extra_info("sockname"))
+        login_tried(self._context.broker.events, login, peer, host)
+
     def _tuned(self, limits: Negotiated) -> None:
         self.reader.frame_max = limits.frame_max or FRAME_MAX_UNLIMITED
         self.output.frame_max = limits.frame_max or FRAME_MAX_SENT
@@ -327,6 +348,7 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
             "connection opened", peer=self.peer, user=self.user.name, vhost=self.vhost.name,
             name=self.name or "",
         )  # fmt: skip
+        connection_created(context.broker.events, self)
 
     # Work.
 

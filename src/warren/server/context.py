@@ -53,7 +53,14 @@ class ConnectionContext:
         self.turn_clock = queue_factory.turn_clock
         # Reads of all connections land here, one after the other: nothing is kept in it.
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.started_at_ms = clock.now_ms()
         self._connections_opened = 0
+
+    def pid(self, connection_number: int, channel_number: int) -> str:
+        """As Erlang names its processes, since tools split them: node, when it was started, a
+        number and another one. Here these two are a connection and one of its channels, or 0."""
+        started_at_s = self.started_at_ms // 1000
+        return f"<{self.config.name}.{started_at_s}.{connection_number}.{channel_number}>"
 
     def next_connection_number(self) -> int:
         self._connections_opened += 1

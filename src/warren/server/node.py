@@ -29,6 +29,7 @@ from warren.server.clock import LoopClock
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
+from warren.server.connection_events import alarm_changed
 from warren.server.context import ConnectionContext, new_token
 from warren.server.data_directory import check_metadata, claim_data_directory
 from warren.server.governor import MemoryGovernor
@@ -91,12 +92,15 @@ class Node:
         for credit in self.messages.credits:
             self.context.brake.watch(credit)
         self.alarms = NodeAlarms(config, self.context.brake.board, clock)
+        self.context.brake.board.listeners.append(
+            lambda change: alarm_changed(self.broker.events, change)
+        )
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self.alarms.disk_refused()
         self.governor = MemoryGovernor(
             self.alarms.memory, self.context.brake.board, self.messages, clock
         )
-        self.started_at_ms = clock.now_ms()
+        self.started_at_ms = self.context.started_at_ms
         # Whoever runs the node sets this, if it can be asked to stop from the inside.
         self.on_stop_wanted: Callable[[], None] | None = None
         self.statistics = Statistics(

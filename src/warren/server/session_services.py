@@ -31,6 +31,9 @@ class SessionServices:
     def full_name(self) -> str:
         return self.connection_id
 
+    def pid(self, channel_number: int = 0) -> str:
+        return self._context.pid(0, channel_number)
+
     @property
     def access(self) -> AccessControl:
         return self._context.broker.access

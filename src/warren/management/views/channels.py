@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from warren.channels.channel import Channel
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
-from warren.management.views.connections import connection_pid, show_connection_reference
+from warren.management.views.connections import show_connection_reference
 from warren.queues.consumers import Consumer
 from warren.server.connection import AmqpConnection
 
@@ -62,7 +62,7 @@ def show_channel(node: Node, place: ChannelPlace) -> JsonObject:
         "node": node.config.name,
         "number": channel.number,
         "pending_raft_commands": 0,
-        "pid": connection_pid(node, connection, channel.number),
+        "pid": connection.pid(channel.number),
         "prefetch_count": channel.prefetch,
         "state": connection.channel_state(channel.number),
         "transactional": transaction is not None,
@@ -119,6 +119,6 @@ def _show_channel_reference(node: Node, place: ChannelPlace) -> JsonObject:
         "number": place.channel.number,
         "peer_host": details.peer.host,
         "peer_port": details.peer.port,
-        "pid": connection_pid(node, place.connection, place.channel.number),
+        "pid": place.connection.pid(place.channel.number),
         "user": place.connection.user.name,
     }

@@ -12,13 +12,6 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 
-def connection_pid(node: Node, connection: AmqpConnection, channel_number: int = 0) -> str:
-    """As Erlang names its processes, since tools split them: node, when it was started, a number
-    and another one. Here these two are the connection and one of its channels, or 0."""
-    started_at_s = node.started_at_ms // 1000
-    return f"<{node.config.name}.{started_at_s}.{connection.details.number}.{channel_number}>"
-
-
 def show_connection_reference(connection: AmqpConnection) -> JsonObject:
     """What others say about the connection they belong to."""
     details = connection.details
@@ -49,7 +42,7 @@ def show_connection(node: Node, connection: AmqpConnection) -> JsonObject:
         "peer_cert_validity": None,
         "peer_host": peer.host,
         "peer_port": peer.port,
-        "pid": connection_pid(node, connection),
+        "pid": connection.pid(),
         "port": host.port,
         "protocol": "AMQP 0-9-1",
         "ssl": False,
