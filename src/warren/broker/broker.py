@@ -6,7 +6,7 @@ change, whoever made it, and the broker passes it on to the virtual host that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -25,12 +25,11 @@ from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.store import CancelWatch, Change, Lease, LeaseLost, MetadataStore, Record
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
-from warren.queues.queue import Queue
+from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
 
 # What is not durable lives as long as the node does, and this much longer if it dies silently.
 NODE_LEASE_TTL_S: Final = 30.0
-KEEP_ALIVE_INTERVAL_S: Final = NODE_LEASE_TTL_S / 3
 
 # In this order a thing comes after all that it stands on.
 _LOADED: Final = (
@@ -57,7 +56,7 @@ class Broker:
         self,
         store: MetadataStore,
         access: AccessControl,
-        make_queue: Callable[[QueueRecord, QueueSettings], Queue],
+        make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue],
         new_token: Callable[[], str],
         clock: Clock,
     ) -> None:
@@ -74,22 +73,27 @@ class Broker:
         self._lease: Lease | None = None
         self._cancel_watch: CancelWatch | None = None
         self.activity = Activity()
+        # A cluster sets these: where new queues go, and what ends with which node.
+        self.place_queue: Callable[[QueueRecord, Mapping[str, object]], str] = lambda *_: ""
+        self.lease_of_node: Callable[[str], Lease | None] = lambda _: None
+        self.lease_ttl_s = NODE_LEASE_TTL_S
         self._services = Services(
-            store,
-            self._current_lease,
-            make_queue,
-            new_token,
-            access.require_room_for_queue,
-            clock,
-            self.events,
-            self.activity,
+            store=store,
+            lease_of=lambda node: self.lease_of_node(node) or self.lease,
+            make_queue=make_queue,
+            new_token=new_token,
+            require_room_for_queue=access.require_room_for_queue,
+            clock=clock,
+            events=self.events,
+            activity=self.activity,
+            place=self._place,
         )
 
     # Life.
 
     async def start(self) -> None:
         """Build what the store, which is open, tells of; on the very first start, the defaults."""
-        self._lease = await self.store.grant_lease(NODE_LEASE_TTL_S)
+        self._lease = await self.store.grant_lease(self.lease_ttl_s)
         await self.admin.open()
         self._cancel_watch = self.store.watch(self._on_changes)
         for kind in _LOADED:
@@ -99,12 +103,14 @@ class Broker:
         for vhost in self.vhosts.values():
             await vhost.remove_orphans()
 
-    async def keep_alive(self) -> None:
-        """To be called every KEEP_ALIVE_INTERVAL_S. Too late, and what was not durable is gone."""
+    async def keep_alive(self) -> bool:
+        """To be called thrice per time to live. False: too late, what was not durable is gone."""
         try:
-            await self.store.keep_alive(self._current_lease())
+            await self.store.keep_alive(self.lease)
         except LeaseLost:
-            self._lease = await self.store.grant_lease(NODE_LEASE_TTL_S)
+            self._lease = await self.store.grant_lease(self.lease_ttl_s)
+            return False
+        return True
 
     async def stop(self) -> None:
         """Stop following the store. Queues are left as they are: they end with the node."""
@@ -124,9 +130,13 @@ class Broker:
 
     # What the store tells.
 
-    def _current_lease(self) -> Lease:
+    @property
+    def lease(self) -> Lease:
         assert self._lease is not None, "the broker has been started"
         return self._lease
+
+    def _place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
+        return self.place_queue(record, policy)
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
         by_vhost: dict[str, list[Change]] = {}

@@ -28,7 +28,7 @@ from warren.wire.route_key import make_route_key, split_route_key
 
 if TYPE_CHECKING:
     from warren.broker.vhost import VirtualHost
-    from warren.queues.queue import Queue
+    from warren.queues.boundary import AbstractQueue
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 COPIES_PER_TURN_MAX: Final = 65_536
@@ -70,7 +70,11 @@ class Firehose:
         self._vhost.version.bump()
 
     def published(
-        self, channel: Traced, message: Message, keys: Sequence[str], queues: Iterable[Queue]
+        self,
+        channel: Traced,
+        message: Message,
+        keys: Sequence[str],
+        queues: Iterable[AbstractQueue],
     ) -> None:
         exchange = split_route_key(message.route_key)[0]
         routed = array(longstr(queue.record.name) for queue in queues)
@@ -78,7 +82,7 @@ class Firehose:
         self._copy(f"publish.{exchange}", message, Table(headers))
 
     def delivered(
-        self, channel: Traced, queue: Queue, message: Message, is_redelivered: bool
+        self, channel: Traced, queue: AbstractQueue, message: Message, is_redelivered: bool
     ) -> None:
         exchange, routing_key = split_route_key(message.route_key)
         if exchange == TRACE_EXCHANGE:

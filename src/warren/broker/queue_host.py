@@ -14,6 +14,7 @@ from warren.broker.dead_lettering import publish_dead
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
+from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
@@ -47,11 +48,19 @@ class QueueFactory:
         self.vhosts: Mapping[str, VirtualHost] = {}
         # By virtual host; without one, messages stay in memory and end with the process.
         self.storages: Mapping[str, VhostStorage] = {}
+        # Set by a cluster: its own name, and how to get at queues of other nodes.
+        self.node = ""
+        self.make_remote: Callable[[QueueRecord, QueueSettings], AbstractQueue] | None = None
         self._spawn = spawn
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
 
-    def make(self, record: QueueRecord, settings: QueueSettings) -> Queue:
+    def make(self, record: QueueRecord, settings: QueueSettings) -> AbstractQueue:
+        if record.node != self.node and self.make_remote is not None:
+            return self.make_remote(record, settings)
+        return self._make_here(record, settings)
+
+    def _make_here(self, record: QueueRecord, settings: QueueSettings) -> Queue:
         storage = self.storages.get(record.vhost)
         if storage is None:
             return Queue(record, settings, _in_memory(settings), self)

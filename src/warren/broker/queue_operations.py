@@ -28,7 +28,7 @@ from warren.queues.arguments import (
     require_server_name_allowed,
     validate_queue,
 )
-from warren.queues.queue import Queue
+from warren.queues.boundary import AbstractQueue
 
 SERVER_NAME_PREFIX: Final = "amq.gen-"
 # A connection may own very many: they are deleted so many in a transaction.
@@ -59,7 +59,7 @@ class QueueOperations:
         # stays here until the owner goes: it may still come to be.
         self._arriving: dict[str, set[str]] = {}
 
-    def lookup(self, name: str, connection_id: str) -> Queue:
+    def lookup(self, name: str, connection_id: str) -> AbstractQueue:
         queue = self._topology.queues.get(name)
         if queue is None:
             raise not_found(f"no {describe_queue(name, self._topology.vhost)}")
@@ -74,7 +74,7 @@ class QueueOperations:
         require_server_name_allowed(record.arguments)
         return replace(record, name=SERVER_NAME_PREFIX + self._services.new_token())
 
-    async def declare(self, record: QueueRecord) -> Queue:
+    async def declare(self, record: QueueRecord) -> AbstractQueue:
         """Declare a queue whose name has been vetted."""
         if record.exclusive:
             record = replace(record, durable=False)
@@ -89,7 +89,8 @@ class QueueOperations:
             validate_queue(record)
             # Once created it exists, and the next time around finds it: unless somebody was quick
             # to delete it, and then it is declared again.
-            await self._create(record)
+            policy = self._topology.policies.of_queue(record).effective
+            await self._create(replace(record, node=self._services.place(record, policy)))
         raise AssertionError("attempts end by raising")
 
     async def delete(self, name: str, if_unused: bool, if_empty: bool, connection_id: str) -> int:
@@ -99,6 +100,8 @@ class QueueOperations:
         if queue is None:
             return 0
         require_access(queue.record, connection_id)
+        if queue.is_remote:
+            return await queue.delete_at_home(if_unused, if_empty)
         if if_empty and queue.message_count:
             raise precondition_failed(f"{queue.record} not empty")
         if if_unused and queue.consumer_count:
@@ -115,7 +118,7 @@ class QueueOperations:
             await self._remove([self._topology.queues[n] for n in names[:QUEUES_AT_ONCE_MAX]])
             names = self._topology.exclusive_queues_of(connection_id)
 
-    async def drop_idle(self, queue: Queue) -> None:
+    async def drop_idle(self, queue: AbstractQueue) -> None:
         """Delete a queue that nobody uses, unless somebody does by now."""
         is_there = self._topology.queues.get(queue.record.name) is queue
         if is_there and not queue.consumer_count:
@@ -142,7 +145,7 @@ class QueueOperations:
             raise connection_forced(f"the owner of {record} has gone")
         return is_created
 
-    async def _remove(self, queues: Sequence[Queue]) -> None:
+    async def _remove(self, queues: Sequence[AbstractQueue]) -> None:
         with self._topology.hiding(queues):
             for _ in self._writer.attempts():
                 left = [queue.record.name for queue in queues if self._topology.is_hidden(queue)]
@@ -154,7 +157,7 @@ class QueueOperations:
         self._services.require_room_for_queue(self._topology.vhost, name, queue_count)
 
 
-def _declare_again(queue: Queue, record: QueueRecord) -> Queue:
+def _declare_again(queue: AbstractQueue, record: QueueRecord) -> AbstractQueue:
     if queue.record.owner != record.owner:
         raise _locked(queue.record)
     require_same_queue(queue.record, record)

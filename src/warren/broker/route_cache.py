@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from warren.broker.topology import Topology
 from warren.model.fields import Table
 from warren.model.limits import ROUTES_PER_VHOST_MAX
-from warren.queues.queue import Queue
+from warren.queues.boundary import AbstractQueue
 from warren.routing.exchange import Exchange
 
 
@@ -20,7 +20,7 @@ class RouteCache:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._version = 0
-        self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
+        self._routes: dict[tuple[str, str], tuple[AbstractQueue, ...]] = {}
         self._is_cacheable: dict[str, bool] = {}
 
     def __len__(self) -> int:
@@ -28,7 +28,7 @@ class RouteCache:
 
     def route(
         self, exchange: Exchange, routing_keys: Sequence[str], headers: Table | None
-    ) -> tuple[Queue, ...]:
+    ) -> tuple[AbstractQueue, ...]:
         if self._version != self._topology.version.value:
             self._forget()
         if len(routing_keys) != 1 or not self._depends_on_key_alone(exchange):
@@ -51,7 +51,7 @@ class RouteCache:
 
     def _find(
         self, exchange: Exchange, routing_keys: Sequence[str], headers: Table | None
-    ) -> tuple[Queue, ...]:
+    ) -> tuple[AbstractQueue, ...]:
         names = self._topology.router.route(exchange, routing_keys, headers)
         queues = self._topology.queues
         # A queue that is just being deleted is hidden while its bindings are still there.

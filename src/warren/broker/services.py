@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from warren.broker.activity import Activity
@@ -10,16 +10,16 @@ from warren.broker.events import EventBus
 from warren.metadata.store import Lease, MetadataStore
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
-from warren.queues.queue import Queue
+from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     store: MetadataStore
-    # The node's own: what is put with it is gone when the node is.
-    lease: Callable[[], Lease]
-    make_queue: Callable[[QueueRecord, QueueSettings], Queue]
+    # A node's (this one's, if the name is empty): what is put with it is gone when that node is.
+    lease_of: Callable[[str], Lease]
+    make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue]
     # 22 characters that nobody can guess, for the names of queues.
     new_token: Callable[[], str]
     # Raises if a virtual host (first) that has so many queues (third) may not have another one.
@@ -27,3 +27,5 @@ class Services:
     clock: Clock
     events: EventBus
     activity: Activity
+    # Which node is to be the home of a new queue, given its policy; empty if there is only one.
+    place: Callable[[QueueRecord, Mapping[str, object]], str]

@@ -24,6 +24,7 @@ from warren.model.records import (
     QueueRecord,
 )
 from warren.policy.matching import TargetKind
+from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
 from warren.routing.bindings import BindingTable
@@ -36,14 +37,14 @@ class Topology:
     def __init__(
         self,
         vhost: str,
-        make_queue: Callable[[QueueRecord, QueueSettings], Queue],
+        make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue],
         activity: Activity,
     ) -> None:
         self.vhost = vhost
         self._activity = activity
         self.policies = VhostPolicies()
         self.exchanges: dict[str, Exchange] = {}
-        self.queues: dict[str, Queue] = {}
+        self.queues: dict[str, AbstractQueue] = {}
         self.bindings = BindingTable()
         self.version = TopologyVersion()
         self.router = Router(self.exchanges, self.queues.__contains__)
@@ -51,8 +52,8 @@ class Topology:
         # here any more, and whoever removed the end removes them from the store.
         self.orphans: dict[str, BindingRecord] = {}
         self._make_queue = make_queue
-        self._hidden: dict[str, Queue] = {}
-        self._gone: list[Queue] = []
+        self._hidden: dict[str, AbstractQueue] = {}
+        self._gone: list[AbstractQueue] = []
         # Versions in the store, by key. What is not there, such as a predeclared exchange, has 0.
         self._stored_versions: dict[str, int] = {}
         self._bindings_by_key: dict[str, BindingRecord] = {}
@@ -74,8 +75,9 @@ class Topology:
         while self._gone:
             self._delete(self._gone.pop())
 
-    def _delete(self, queue: Queue) -> None:
-        self._activity.queue_deleted(queue)
+    def _delete(self, queue: AbstractQueue) -> None:
+        if isinstance(queue, Queue):
+            self._activity.queue_deleted(queue)
         queue.delete()
 
     def stored_version(self, key: str) -> int:
@@ -87,7 +89,7 @@ class Topology:
         return sorted(n for n in self._exclusive.get(connection_id, ()) if n in self.queues)
 
     @contextmanager
-    def hiding(self, queues: Sequence[Queue]) -> Iterator[None]:
+    def hiding(self, queues: Sequence[AbstractQueue]) -> Iterator[None]:
         """The queues cannot be found meanwhile; those that are not gone afterwards can again."""
         for queue in queues:
             self._hidden[queue.record.name] = self.queues.pop(queue.record.name)
@@ -100,7 +102,7 @@ class Topology:
                     self.queues[queue.record.name] = self._hidden.pop(queue.record.name)
             self.version.bump()
 
-    def is_hidden(self, queue: Queue) -> bool:
+    def is_hidden(self, queue: AbstractQueue) -> bool:
         return self._hidden.get(queue.record.name) is queue
 
     def queue_names(self) -> tuple[str, ...]:

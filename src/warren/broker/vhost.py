@@ -28,6 +28,7 @@ from warren.metadata.store import Change
 from warren.model.fields import Table
 from warren.model.records import BindingRecord, ExchangeRecord, QueueRecord
 from warren.policy.merging import AppliedPolicy
+from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.routing.exchange import Exchange
 
@@ -75,8 +76,12 @@ class VirtualHost:
 
     # Queues.
 
-    def lookup_queue(self, name: str, connection_id: str) -> Queue:
+    def lookup_queue(self, name: str, connection_id: str) -> AbstractQueue:
         return self._queue_operations.lookup(name, connection_id)
+
+    def queues_here(self) -> list[Queue]:
+        """Those whose home is this node."""
+        return [queue for queue in self.queues.values() if isinstance(queue, Queue)]
 
     def named(self, record: QueueRecord) -> QueueRecord:
         """The queue that a declare is about: with a new name, if it asks for one.
@@ -87,7 +92,9 @@ class VirtualHost:
         """
         return self._queue_operations.named(record)
 
-    async def declare_queue(self, record: QueueRecord, passive: bool, connection_id: str) -> Queue:
+    async def declare_queue(
+        self, record: QueueRecord, passive: bool, connection_id: str
+    ) -> AbstractQueue:
         """A passive declare looks only at the name. Exclusive records carry their owner."""
         if not passive:
             return await self.declare_named_queue(self.named(record))
@@ -95,7 +102,7 @@ class VirtualHost:
         queue.touch()
         return queue
 
-    async def declare_named_queue(self, record: QueueRecord) -> Queue:
+    async def declare_named_queue(self, record: QueueRecord) -> AbstractQueue:
         return await self._queue_operations.declare(record)
 
     async def delete_queue(
@@ -107,11 +114,11 @@ class VirtualHost:
         """The connection has ended: delete what it alone could use."""
         await self._queue_operations.drop_exclusive(connection_id)
 
-    async def queue_unused(self, queue: Queue) -> None:
+    async def queue_unused(self, queue: AbstractQueue) -> None:
         """The last consumer of an auto-delete queue has gone."""
         await self._queue_operations.drop_idle(queue)
 
-    async def queue_expired(self, queue: Queue) -> None:
+    async def queue_expired(self, queue: AbstractQueue) -> None:
         """Nobody has used the queue for as long as x-expires says."""
         await self._queue_operations.drop_idle(queue)
 
@@ -125,7 +132,7 @@ class VirtualHost:
 
     def route(
         self, exchange_name: str, routing_keys: Sequence[str], headers: Table | None
-    ) -> tuple[Queue, ...]:
+    ) -> tuple[AbstractQueue, ...]:
         """The queues that get a message published to the exchange."""
         return self.routes.route(self.lookup_exchange(exchange_name), routing_keys, headers)
 

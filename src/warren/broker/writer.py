@@ -143,8 +143,20 @@ class TopologyWriter:
         return await self._services.store.transact(checks, changes)
 
     def _put(self, key: str, record: TopologyRecord, is_durable: bool) -> Put:
-        lease = None if is_durable else self._services.lease()
+        lease = None if is_durable else self._services.lease_of(self._home_of(record))
         return Put(key, encode_record(record), lease)
+
+    def _home_of(self, record: TopologyRecord) -> str:
+        """The node that something transient ends with; a binding ends with its queue."""
+        if isinstance(record, QueueRecord):
+            return record.node
+        if isinstance(record, BindingRecord) and self._is_to_queue(record):
+            return self._topology.queues[record.destination.name].record.node
+        return ""
+
+    @staticmethod
+    def _is_to_queue(binding: BindingRecord) -> bool:
+        return binding.destination.kind is DestinationKind.QUEUE
 
     def _renew(self, exchange: str) -> Put:
         """The same record again, for a new version."""

@@ -15,10 +15,9 @@ from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_repl
 from warren.channels.transaction import Settlement, settle
 from warren.model.errors import not_allowed, not_implemented, precondition_failed
 from warren.queues.arguments import QueueType, consumer_priority, validate_consumer_arguments
-from warren.queues.boundary import Holder
+from warren.queues.boundary import AbstractQueue, Fetched, Holder
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import UnknownDeliveryTag
-from warren.queues.queue import Queue
 from warren.wire.codec import QueuedMessage
 from warren.wire.methods import Method
 
@@ -41,12 +40,12 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> Method:
     return commands.Basic.QosOk()
 
 
-def consume(channel: Channel, method: commands.Basic.Consume) -> None:
+def consume(channel: Channel, method: commands.Basic.Consume) -> Coroutine[Any, Any, None] | None:
     tag = method.consumer_tag or channel.session.host.random_name(CONSUMER_TAG_PREFIX)
     if method.queue == DIRECT_REPLY_TO:
         consume_replies(channel, tag, method.no_ack, channel.session.host.random_name(""))
         _consume_ok(channel, method, tag)
-        return
+        return None
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "read")
     if tag in channel.consumers:
@@ -55,16 +54,18 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     _require_classic_delivery(queue)
     arguments = arguments_of(method)
     validate_consumer_arguments(queue.record, arguments)
-    queue.check_consumer(method.exclusive)
     consumer = Consumer(queue, channel.deliveries, tag, method.no_ack, channel.prefetch)
     consumer.priority = consumer_priority(arguments)
     consumer.exclusive = method.exclusive
     consumer.arguments = arguments
     consumer.on_cancelled = lambda gone: _cancelled_by_server(channel, gone)
-    channel.consumers[tag] = consumer
-    _consume_ok(channel, method, tag)
-    consumer_created(channel, consumer)
-    queue.add_consumer(consumer)
+
+    def started() -> None:
+        channel.consumers[tag] = consumer
+        _consume_ok(channel, method, tag)
+        consumer_created(channel, consumer)
+
+    return queue.start_consumer(consumer, started)
 
 
 def cancel(
@@ -102,12 +103,14 @@ def get(
     _require_classic_delivery(queue)
     if channel.output.is_congested:
         return _get_when_drained(channel, method)
+    if queue.is_remote:
+        return _get_remote(channel, queue, method)
     queued = queue.get()
     if queued is None:
         if queue.message_count:
             return _get_when_loaded(channel, queue, method)
         return _get_empty(channel, queue)
-    _send_get_ok(channel, queue, queued, method.no_ack)
+    _send_get_ok(channel, queue, Fetched(queued, queue.message_count), method.no_ack)
     return None
 
 
@@ -118,8 +121,18 @@ async def _get_when_drained(channel: Channel, method: commands.Basic.Get) -> Met
     return await result if isinstance(result, Coroutine) else result
 
 
+async def _get_remote(
+    channel: Channel, queue: AbstractQueue, method: commands.Basic.Get
+) -> Method | None:
+    fetched = await queue.fetch()
+    if fetched.queued is None:
+        return _get_empty(channel, queue)
+    _send_get_ok(channel, queue, fetched, method.no_ack)
+    return None
+
+
 async def _get_when_loaded(
-    channel: Channel, queue: Queue, method: commands.Basic.Get
+    channel: Channel, queue: AbstractQueue, method: commands.Basic.Get
 ) -> Method | None:
     """The message is on disk: meanwhile this client waits, and nobody else does."""
     queued = None
@@ -128,17 +141,19 @@ async def _get_when_loaded(
         queued = queue.get()
         if queued is None and not queue.message_count:
             return _get_empty(channel, queue)
-    _send_get_ok(channel, queue, queued, method.no_ack)
+    _send_get_ok(channel, queue, Fetched(queued, queue.message_count), method.no_ack)
     return None
 
 
-def _get_empty(channel: Channel, queue: Queue) -> Method:
+def _get_empty(channel: Channel, queue: AbstractQueue) -> Method:
     channel.counters.get_empty += 1
     queue.counters.get_empty += 1
     return _GET_EMPTY
 
 
-def _send_get_ok(channel: Channel, queue: Queue, queued: QueuedMessage, no_ack: bool) -> None:
+def _send_get_ok(channel: Channel, queue: AbstractQueue, fetched: Fetched, no_ack: bool) -> None:
+    queued, messages_left = fetched
+    assert queued is not None, "get-empty says that there is none"
     for counters in (channel.counters, queue.counters):
         counters.get += not no_ack
         counters.get_no_ack += no_ack
@@ -149,7 +164,7 @@ def _send_get_ok(channel: Channel, queue: Queue, queued: QueuedMessage, no_ack: 
         queue.acked([queued])
     else:
         tag = channel.deliveries.track(queued, Holder(queue))
-    payload = _get_ok(queued, tag, queue.message_count)
+    payload = _get_ok(queued, tag, messages_left)
     channel.output.content(channel.number, payload, queued.message)
     if channel.vhost.firehose.is_on:
         channel.vhost.firehose.delivered(channel, queue, queued.message, queued.redelivered)
@@ -191,7 +206,7 @@ def _settle(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
         raise precondition_failed(str(error)) from None
 
 
-def _require_classic_delivery(queue: Queue) -> None:
+def _require_classic_delivery(queue: AbstractQueue) -> None:
     if queue.settings.queue_type is QueueType.STREAM:
         raise not_implemented("consuming from stream queues is not supported yet")
 

@@ -9,14 +9,14 @@ from warren.channels.reply_to import stop_replies
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
-    from warren.queues.queue import Queue
+    from warren.queues.boundary import AbstractQueue
 
 
 def release_channel(channel: Channel) -> None:
     give_back(channel, stop_consuming(channel))
 
 
-def stop_consuming(channel: Channel) -> list[Queue]:
+def stop_consuming(channel: Channel) -> list[AbstractQueue]:
     """No more deliveries to the channel; returns the queues that it consumed from."""
     queues = dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
     for consumer in channel.consumers.values():
@@ -27,7 +27,7 @@ def stop_consuming(channel: Channel) -> list[Queue]:
     return list(queues)
 
 
-def give_back(channel: Channel, consumed: list[Queue]) -> None:
+def give_back(channel: Channel, consumed: list[AbstractQueue]) -> None:
     """Requeue what is unacknowledged, and only then let others have what comes next."""
     if channel.transaction is not None:
         channel.transaction.rollback()

@@ -35,7 +35,10 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
     channel.last_queue = queue.record.name
     if method.nowait:
         return None
-    return _declare_ok(queue.record.name, queue.message_count, queue.consumer_count)
+    messages, consumers = queue.message_count, queue.consumer_count
+    if queue.is_remote:
+        messages, consumers = await queue.counts()
+    return _declare_ok(queue.record.name, messages, consumers)
 
 
 async def delete(channel: Channel, method: commands.Queue.Delete) -> Method | None:
@@ -56,11 +59,11 @@ async def unbind(channel: Channel, method: commands.Queue.Unbind) -> Method | No
     return commands.Queue.UnbindOk()
 
 
-def purge(channel: Channel, method: commands.Queue.Purge) -> Method | None:
+async def purge(channel: Channel, method: commands.Queue.Purge) -> Method | None:
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "read")
     queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
-    count = queue.purge()
+    count = await queue.purge_at_home() if queue.is_remote else queue.purge()
     return None if method.nowait else commands.Queue.PurgeOk(count)
 
 

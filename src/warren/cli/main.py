@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
@@ -78,7 +79,7 @@ ClusterSecret = Annotated[
     typer.Option(
         metavar="TEXT",
         envvar="WARREN_CLUSTER_SECRET",
-        help="Shared by all nodes of a cluster (unused yet).",
+        help="What all nodes of a cluster know and nobody else; never sent.",
     ),
 ]
 
@@ -99,11 +100,12 @@ def server(  # noqa: PLR0913 - these are the options of the command line
     """Start a broker and serve until SIGTERM or Ctrl-C; a second signal stops at once."""
     from warren.server.config_file import ConfigFile
 
-    _require_sqlite(metadata)
+    _check_metadata(metadata, cluster_secret)
     read = _read(config) if config is not None else ConfigFile()
     settings = replace(
         read.config(),
         data_dir=data_dir,
+        metadata=metadata,
         cluster_port=cluster_port,
         cluster_secret=cluster_secret,
     )
@@ -194,15 +196,25 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def _require_sqlite(metadata: str) -> None:
-    if metadata.startswith("etcd://"):
+def _check_metadata(metadata: str, cluster_secret: str) -> None:
+    from warren.metadata.etcd_address import BadEtcdAddress, parse_etcd_address
+
+    if metadata == "sqlite":
+        return
+    try:
+        parse_etcd_address(metadata)
+    except BadEtcdAddress as error:
+        _fail(f"--metadata: {error}, or sqlite", EXIT_CONFIG)
+    if not cluster_secret:
         _fail(
-            "--metadata etcd://... needs clustering, which this version does not have yet; "
-            "use --metadata sqlite",
+            "a node of a cluster needs --cluster-secret (or WARREN_CLUSTER_SECRET), the same one "
+            "at all nodes",
             EXIT_CONFIG,
         )
-    if metadata != "sqlite":
-        _fail(f"--metadata: expected sqlite or etcd://HOST:PORT,..., got '{metadata}'", EXIT_CONFIG)
+    if find_spec("aetcd") is None:
+        _fail(
+            "--metadata etcd://... needs more packages: pip install 'warren[cluster]'", EXIT_CONFIG
+        )
 
 
 def _read(path: Path) -> ConfigFile:

@@ -13,6 +13,7 @@ from warren.broker.exchange_operations import require_known_type
 from warren.broker.predeclared import require_not_default
 from warren.management.call import Call
 from warren.model.equivalence import alternate_exchange_of
+from warren.model.errors import not_found
 from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
 from warren.queues.arguments import dead_letter_exchange_of
 from warren.queues.queue import Queue
@@ -62,7 +63,10 @@ async def delete_queue(call: Call, name: str, if_unused: bool, if_empty: bool) -
 def readable_queue(call: Call, name: str) -> Queue:
     """To purge it, or to get from it."""
     _require(call, "queue", name, "read")
-    return call.vhost.lookup_queue(name, NO_CONNECTION)
+    queue = call.vhost.lookup_queue(name, NO_CONNECTION)
+    if not isinstance(queue, Queue):
+        raise not_found(f"{queue.record} is at node '{queue.record.node}'")
+    return queue
 
 
 async def bind(call: Call, binding: BindingRecord) -> None:

@@ -51,6 +51,7 @@ class _Queue(msgspec.Struct, frozen=True, tag="queue", tag_field="kind"):
     owner: str | None
     arguments: str
     created_by: str
+    node: str = ""
 
 
 class _Binding(msgspec.Struct, frozen=True, tag="binding", tag_field="kind"):
@@ -127,6 +128,7 @@ def _stored(record: TopologyRecord) -> _Exchange | _Queue | _Binding:
                 owner=record.owner,
                 arguments=arguments,
                 created_by=record.created_by,
+                node=record.node,
             )
         case BindingRecord():
             return _Binding(
@@ -162,6 +164,7 @@ def _record(stored: _Exchange | _Queue | _Binding) -> TopologyRecord:
             stored.owner,
             arguments,
             stored.created_by,
+            stored.node,
         )
     destination = Destination(DestinationKind(stored.destination_kind), stored.destination)
     return BindingRecord(stored.vhost, stored.source, destination, stored.routing_key, arguments)

@@ -64,6 +64,7 @@ class EtcdStore:
 
     def __init__(self, address: EtcdAddress, namespace: str = "default") -> None:
         self.address = address
+        self.namespace = namespace
         self._prefix = f"/warren/{namespace}/"
         self._copy = EtcdCopy()
         self._client = EtcdClient(address)
@@ -103,6 +104,11 @@ class EtcdStore:
     def is_live(self) -> bool:
         """Whether etcd's majority is being heard, as far as is known."""
         return self._feed.is_live
+
+    @property
+    def revision(self) -> int:
+        """Of etcd, that the copy has come to."""
+        return self._copy.revision
 
     # Reads.
 

@@ -37,6 +37,7 @@ class KeyKind(Enum):
     OPERATOR_POLICY = "operator-policy"  # vhost, policy
     GLOBAL_PARAMETER = "global-parameter"  # parameter
     SEED = "seed"  # what was seeded
+    NODE = "node"  # node
 
 
 _PARTS: Final = {
@@ -53,6 +54,7 @@ _PARTS: Final = {
     KeyKind.OPERATOR_POLICY: 2,
     KeyKind.GLOBAL_PARAMETER: 1,
     KeyKind.SEED: 1,
+    KeyKind.NODE: 1,
 }
 _KINDS: Final = {kind.value: kind for kind in KeyKind}
 
@@ -132,6 +134,10 @@ def global_parameter_key(name: str) -> str:
 
 def seed_key(what: str) -> str:
     return _key(KeyKind.SEED, what)
+
+
+def node_key(name: str) -> str:
+    return _key(KeyKind.NODE, name)
 
 
 def _key(kind: KeyKind, *parts: str) -> str:

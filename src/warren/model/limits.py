@@ -30,3 +30,18 @@ ALLOWED_PER_CHANNEL_MAX: Final = 256
 
 ROUTES_PER_VHOST_MAX: Final = 65_536
 """Routes a virtual host keeps for all its channels; found anew when there are more."""
+
+LINK_UNCONFIRMED_BYTES_MAX: Final = 33_554_432
+"""Publishes on their way to another node, not confirmed by it yet: beyond it publishers wait."""
+
+LINK_MESSAGE_BYTES: Final = 512
+"""What a message counts on a link besides its body, so that empty ones are bounded too."""
+
+LINK_UNCONFIRMED_MAX: Final = 131_072
+"""More than that many publishes are never unconfirmed on one link."""
+
+LINK_HANDLES_MAX: Final = 65_535
+"""Queues of one other node that are in use at the same time."""
+
+LINK_WINDOW_DELIVERIES: Final = 512
+"""Deliveries to one consumer on another node that it has not passed on to its client yet."""

@@ -45,6 +45,8 @@ class QueueRecord:
     owner: str | None = None
     arguments: Table = EMPTY_TABLE
     created_by: str = ""
+    node: str = ""
+    """The queue's home; empty where there is only one node."""
 
     @property
     def exclusive(self) -> bool:

@@ -7,7 +7,8 @@ implementation behind the same methods, and nothing on the data path changes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
@@ -15,6 +16,7 @@ from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.queues.consumers import Consumer
+    from warren.queues.settings import QueueSettings
 
 # What became of a publish. PENDING: the queue will tell the publisher by `confirmed()`.
 TAKEN: Final = 0
@@ -30,11 +32,25 @@ class Publisher(Protocol):
     def rejected(self, sequence: int) -> None: ...
 
 
+class Fetched(NamedTuple):
+    """What basic.get found: a message or none, and how many are left."""
+
+    queued: QueuedMessage | None
+    messages_left: int
+
+
 class AbstractQueue:
-    """Everything is done in the order it is asked for; nothing here blocks."""
+    """Everything is done in the order it is asked for; nothing here blocks.
+
+    What a queue of another node is asked has to be waited for: where `is_remote` is true, the
+    coroutines take the place of `get`, `purge` and the counts.
+    """
 
     record: QueueRecord
     counters: MessageCounters
+    settings: QueueSettings
+    is_deleted: bool
+    is_remote: bool
 
     def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
         """Take a message; says TAKEN, PENDING or REJECTED."""
@@ -56,7 +72,10 @@ class AbstractQueue:
         """A parked consumer can take messages again."""
         raise NotImplementedError
 
-    def add_consumer(self, consumer: Consumer) -> None:
+    def start_consumer(
+        self, consumer: Consumer, started: Callable[[], None]
+    ) -> Coroutine[Any, Any, None] | None:
+        """Take a consumer, or raise why not; `started` is called before its first delivery."""
         raise NotImplementedError
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -69,7 +88,40 @@ class AbstractQueue:
         """
         raise NotImplementedError
 
+    def when_loaded(self, tell: Callable[[], None]) -> None:
+        """Call when what `get` did not find has been read."""
+        raise NotImplementedError
+
     def purge(self) -> int:
+        raise NotImplementedError
+
+    def pump(self) -> None:
+        """Deliver while there is something ready and somebody to take it."""
+        raise NotImplementedError
+
+    def touch(self) -> None:
+        """Somebody uses the queue: x-expires counts from now."""
+        raise NotImplementedError
+
+    def apply_settings(self, settings: QueueSettings) -> None:
+        """The policy has changed."""
+        raise NotImplementedError
+
+    def delete(self) -> None:
+        """The queue is gone from the topology."""
+        raise NotImplementedError
+
+    async def fetch(self) -> Fetched:
+        raise NotImplementedError
+
+    async def counts(self) -> tuple[int, int]:
+        """Ready messages and consumers."""
+        raise NotImplementedError
+
+    async def purge_at_home(self) -> int:
+        raise NotImplementedError
+
+    async def delete_at_home(self, if_unused: bool, if_empty: bool) -> int:
         raise NotImplementedError
 
     @property

@@ -10,14 +10,12 @@ from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedT
 
 
 cdef class Queue(AbstractQueue):
-    cdef public object settings
     cdef public BackingQueue backing
     cdef public object host
     cdef public ConsumerRotation rotation
     cdef public dict consumers
     cdef public Consumer exclusive_consumer
     cdef public Consumer active_consumer
-    cdef public bint is_deleted
     cdef public list waiting_for_load
     cdef public bint has_rules
     cdef public bint may_expire

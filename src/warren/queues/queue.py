@@ -49,6 +49,7 @@ class Queue(AbstractQueue):
         self.exclusive_consumer: Consumer | None = None
         self.active_consumer: Consumer | None = None
         self.is_deleted = False
+        self.is_remote = False
         self.waiting_for_load: list[Callable[[], None]] = []
         self.has_rules = _has_rules(settings)
         self.may_expire = False
@@ -251,6 +252,11 @@ class Queue(AbstractQueue):
         taken = self.exclusive_consumer is not None
         if taken or (exclusive and (self.consumers or self.settings.single_active_consumer)):
             raise access_refused(f"{self.record} in exclusive use")
+
+    def start_consumer(self, consumer: Consumer, started: Callable[[], None]) -> None:
+        self.check_consumer(consumer.exclusive)
+        started()
+        self.add_consumer(consumer)
 
     def add_consumer(self, consumer: Consumer) -> None:
         self.consumers[consumer] = None

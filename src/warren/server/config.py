@@ -90,6 +90,7 @@ class Config:
 
     name: str = field(default_factory=default_node_name)
     data_dir: Path = Path("warren-data")
+    metadata: str = "sqlite"
     cluster_port: int = CLUSTER_PORT
     cluster_secret: str = field(default="", repr=False)
 

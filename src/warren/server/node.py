@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.auth.access import AccessControl
 from warren.auth.admin import Defaults
-from warren.broker.broker import KEEP_ALIVE_INTERVAL_S, Broker
+from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.broker.telling_admin import TellingAdmin
 from warren.metadata.codec import decode_queue
+from warren.metadata.etcd_address import is_etcd_address, parse_etcd_address
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
+from warren.metadata.store import MetadataStore, MetadataUnavailable
 from warren.server.alarms import NodeAlarms
 from warren.server.clock import LoopClock
 from warren.server.config import Config
@@ -47,6 +49,8 @@ from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+
+    from warren.server.cluster import Cluster
 
 METADATA_FILE: Final = "metadata.sqlite"
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
@@ -73,7 +77,7 @@ class Node:
             connection_limit(raise_descriptor_limit(), config.connection_max)
         )
         clock = LoopClock()
-        self.store = SqliteStore(config.data_dir / METADATA_FILE)
+        self.store = _metadata_store(config)
         access = AccessControl(config.loopback_users)
         queue_factory = QueueFactory(clock, self._spawn)
         self.broker = Broker(self.store, access, queue_factory.make, new_token, clock)
@@ -108,6 +112,7 @@ class Node:
         )
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
+        self.cluster = _cluster_of(self.context, self.store)
 
     @property
     def is_ready(self) -> bool:
@@ -154,12 +159,18 @@ class Node:
         http.bind()
         self._http_endpoint = http.endpoint
         parts.push_async_callback(http.stop)
+        if self.cluster is not None:
+            self.cluster.bind()
+            parts.callback(self.cluster.close)
         claim_data_directory(self.config.data_dir, self.config.name)
-        check_metadata(self.config.data_dir, METADATA_FILE)
+        if self.cluster is None:
+            check_metadata(self.config.data_dir, METADATA_FILE)
         self.alarms.start()
         parts.callback(self.alarms.stop)
         await self.store.open()
         parts.push_async_callback(self.store.close)
+        if self.cluster is not None:
+            await self.cluster.follow()
         await self._open_messages()
         parts.push_async_callback(self.messages.close)
         await self._start_broker()
@@ -169,6 +180,9 @@ class Node:
         await http.start(self._application())
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
         parts.push_async_callback(self._close_connections)
+        if self.cluster is not None:
+            await self.cluster.join(self.broker.lease)
+            parts.push_async_callback(self.cluster.leave)
         await self._listener.open()
         self._take_samples()
         if self.config.consumer_timeout_ms:
@@ -202,12 +216,24 @@ class Node:
             await self.messages.open(vhost)
 
     async def _durable_queues(self, vhost: str) -> int:
-        queues = await self.store.range(prefix(KeyKind.QUEUE, vhost))
-        return sum(decode_queue(queue.value).durable for queue in queues)
+        """Those that this node should have the messages of."""
+        stored = await self.store.range(prefix(KeyKind.QUEUE, vhost))
+        queues = [decode_queue(queue.value) for queue in stored]
+        return sum(queue.durable and queue.node in ("", self.config.name) for queue in queues)
 
     def _keep_lease(self) -> None:
-        self.context.timers.call_later(int(KEEP_ALIVE_INTERVAL_S * 1000), self._keep_lease)
-        self.context.spawn(self.broker.keep_alive())
+        interval_ms = int(self.broker.lease_ttl_s * 1000 / 3)
+        self.context.timers.call_later(interval_ms, self._keep_lease)
+        self.context.spawn(self._keep_alive())
+
+    async def _keep_alive(self) -> None:
+        try:
+            is_alive = await self.broker.keep_alive()
+        except MetadataUnavailable as error:
+            _log.warning("the node's lease could not be kept alive", reason=error)
+            return
+        if not is_alive and self.cluster is not None:
+            await self.cluster.renew(self.broker.lease)
 
     def _on_vhost_deleted(self, name: str) -> None:
         for connection in self.open_connections():
@@ -263,6 +289,25 @@ class Node:
             _log.warning("connections did not close in time", connections=len(self.connections))
             for connection in self.connections:
                 connection.abort()
+
+
+def _metadata_store(config: Config) -> MetadataStore:
+    if not is_etcd_address(config.metadata):
+        return SqliteStore(config.data_dir / METADATA_FILE)
+    # Imported here: gRPC is large, and a node alone needs none of it.
+    from warren.server.cluster_store import ClusterStore
+
+    return ClusterStore(parse_etcd_address(config.metadata), config.cluster_name or "default")
+
+
+def _cluster_of(context: ConnectionContext, store: MetadataStore) -> Cluster | None:
+    if isinstance(store, SqliteStore):
+        return None
+    from warren.server.cluster import Cluster
+    from warren.server.cluster_store import ClusterStore
+
+    assert isinstance(store, ClusterStore)
+    return Cluster(context, store)
 
 
 def _defaults(config: Config) -> Defaults:

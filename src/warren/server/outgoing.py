@@ -12,9 +12,8 @@ thousands of messages: whenever enough has gathered it is written at once.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
-from warren.channels.confirms import Confirms
 from warren.server.socket_writer import write_now
 from warren.server.turn import FlushTurn
 from warren.wire.codec import OutputBuffer
@@ -27,6 +26,12 @@ TRANSPORT_BYTES_LOW: Final = 65_536
 UNREAD_BYTES_MAX: Final = 4_194_304
 
 
+class Confirming(Protocol):
+    def flush(self) -> None:
+        """Write what is to be confirmed by now."""
+        ...
+
+
 class Outgoing:
     __slots__ = (
         "_confirms_due", "_drained", "_fd", "_turn", "is_paused", "output", "transport",
@@ -35,7 +40,7 @@ class Outgoing:
 
     def __init__(self, frame_max: int, turn: FlushTurn) -> None:
         self._turn = turn
-        self._confirms_due: list[Confirms] = []
+        self._confirms_due: list[Confirming] = []
         self._drained: asyncio.Future[None] | None = None
         self._fd = -1
         self.is_paused = False
@@ -68,7 +73,7 @@ class Outgoing:
         """What the socket has not taken yet."""
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
-    def confirms_due(self, confirms: Confirms) -> None:
+    def confirms_due(self, confirms: Confirming) -> None:
         if not self._confirms_due and self.output.size == 0:
             self._await_turn()
         self._confirms_due.append(confirms)

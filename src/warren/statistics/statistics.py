@@ -118,7 +118,7 @@ class Statistics:
 
     def lengths_of_vhost(self, vhost: str) -> Figures:
         """How many messages all queues of a virtual host have."""
-        census = self.census([*self._broker.vhosts[vhost].queues.values()])
+        census = self.census(self._broker.vhosts[vhost].queues_here())
         return with_rates(_lengths(census), {})
 
     def totals(self) -> Figures:
@@ -139,7 +139,7 @@ class Statistics:
         return self._history.samples(name, self._clock.now_ms(), age_s, increment_s)
 
     def queues(self) -> list[Queue]:
-        return [queue for vhost in self._broker.vhosts.values() for queue in vhost.queues.values()]
+        return [queue for vhost in self._broker.vhosts.values() for queue in vhost.queues_here()]
 
     def census(self, queues: list[Queue]) -> QueueCensus:
         census = QueueCensus()

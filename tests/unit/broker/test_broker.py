@@ -150,7 +150,7 @@ async def test_a_node_that_comes_too_late_loses_what_was_transient_and_goes_on(
     await vhost.declare_queue(queue("d"), False, "c")
     await world.broker.keep_alive()
     assert set(vhost.queues) == {"t", "d"}
-    await world.store.revoke(world.broker._current_lease())
+    await world.store.revoke(world.broker.lease)
     assert transient.is_deleted
     assert set(vhost.queues) == {"d"}
     await world.broker.keep_alive()

@@ -104,8 +104,9 @@ def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [
-        ("etcd://127.0.0.1:2379", "this version does not have yet; use --metadata sqlite"),
-        ("zookeeper", "expected sqlite or etcd://HOST:PORT,..., got 'zookeeper'"),
+        ("etcd://127.0.0.1:2379", "a node of a cluster needs --cluster-secret"),
+        ("etcd://127.0.0.1:port", "expected HOST:PORT as an etcd endpoint"),
+        ("zookeeper", "expected etcd://HOST:PORT[,HOST:PORT...], got 'zookeeper', or sqlite"),
     ],
 )
 def test_other_metadata_stores_are_refused_clearly(

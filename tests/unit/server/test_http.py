@@ -8,7 +8,7 @@ import json
 import pytest
 
 from warren.server.config_values import Endpoint
-from warren.server.http import READY_PATH, HttpServer, build_application
+from warren.server.http import READY_PATH, HttpServer, bare_application
 from warren.server.sockets import CannotListenError
 
 
@@ -25,7 +25,7 @@ async def test_ready_is_503_until_amqp_is_open_and_200_then() -> None:
     is_open = False
     server = HttpServer(Endpoint("127.0.0.1", 0))
     server.bind()
-    await server.start(build_application(lambda: is_open))
+    await server.start(bare_application(lambda: is_open))
     port = server.endpoint.port
     assert await get(port, READY_PATH) == (
         503,
@@ -49,7 +49,7 @@ async def test_a_server_that_was_only_bound_can_be_stopped() -> None:
 async def test_a_taken_port_is_named_with_its_option() -> None:
     first = HttpServer(Endpoint("127.0.0.1", 0))
     first.bind()
-    await first.start(build_application(lambda: True))
+    await first.start(bare_application(lambda: True))
     second = HttpServer(first.endpoint)
     with pytest.raises(CannotListenError, match=r"for HTTP on .* --http-port"):
         second.bind()

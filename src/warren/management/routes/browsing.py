@@ -12,6 +12,7 @@ from typing import Final
 
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
+from warren.management.declaring import readable_queue
 from warren.management.errors import bad_request
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
@@ -43,9 +44,7 @@ async def _browse(call: Call) -> JsonObject:
     wanted = call.query.get("filter", "")
     if len(wanted) > FILTER_CHARS_MAX:
         raise bad_request(["too_long", "filter"])
-    queue = call.vhost.queues[call.parts["queue"]]
-    access = call.broker.access
-    access.require(call.user, call.vhost.name, "queue", queue.record.name, "read")
+    queue = readable_queue(call, call.parts["queue"])
     browsing = _Browsing(queue, offset, limit, wanted.encode(errors="surrogatepass"))
     return {
         "items": [_shown(*found, truncate) async for found in browsing],

@@ -49,7 +49,7 @@ async def _own_totals(call: Call) -> JsonObject:
     """For somebody who may not look at the whole node: what is theirs."""
     vhosts = list(visible_vhosts(call))
     connections = [c for c in call.node.open_connections() if c.user.name == call.user.name]
-    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    queues = [queue for vhost in vhosts for queue in vhost.queues_here()]
     ready = unacknowledged = 0
     async for part in in_slices(queues, _COUNTED_AT_ONCE_MAX):
         ready += sum(queue.message_count for queue in part)
@@ -100,7 +100,7 @@ async def _relative_memory(call: Call) -> JsonObject:
 
 async def _queue_bytes(call: Call) -> int:
     """Bodies of messages that are in memory."""
-    queues: list[Queue] = [q for v in call.broker.vhosts.values() for q in v.queues.values()]
+    queues: list[Queue] = [q for v in call.broker.vhosts.values() for q in v.queues_here()]
     total = 0
     async for part in in_slices(queues, _COUNTED_AT_ONCE_MAX):
         total += sum(queue.backing.ready_bytes for queue in part)

@@ -45,11 +45,12 @@ _KEYS: Final[dict[str, Callable[[Queue], Json]]] = {
 
 def find_queue(call: Call) -> Queue | None:
     vhost = call.find_vhost()
-    return None if vhost is None else vhost.queues.get(call.parts["queue"])
+    queue = None if vhost is None else vhost.queues.get(call.parts["queue"])
+    return queue if isinstance(queue, Queue) else None
 
 
 async def _list(call: Call) -> Response:
-    queues = [queue for vhost in visible_vhosts(call) for queue in vhost.queues.values()]
+    queues = [queue for vhost in visible_vhosts(call) for queue in vhost.queues_here()]
     return await Listing(
         queues,
         lambda queue: show_queue(queue, call.node),

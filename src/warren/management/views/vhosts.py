@@ -36,7 +36,7 @@ def show_vhost(vhost: Vhost, node: Node) -> JsonObject:
 
 def _lengths(vhost: VirtualHost) -> JsonObject:
     """How many messages all of its queues have."""
-    backings = [queue.backing for queue in vhost.queues.values()]
+    backings = [queue.backing for queue in vhost.queues_here()]
     ready = sum([backing.length for backing in backings])
     unacked = sum([backing.unacked_count for backing in backings])
     at_rest = {"rate": 0.0}

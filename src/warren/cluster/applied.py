@@ -1,0 +1,60 @@
+"""How far every node's topology has come, and waiting until all have come as far.
+
+`bind-ok` promises that a publish routes from now on, wherever the publisher is connected. The store
+tells all nodes of a change, but each in its own time. So whoever made the change waits until every
+node that has a session says that it has applied it. A node that dies meanwhile is no longer waited
+for; one that lives but cannot be heard is waited for only so long, since a client is waiting too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+
+class Signal(Awaitable[None], Protocol):
+    """What is needed of a future."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: None, /) -> None: ...
+
+
+class AppliedRevisions:
+    def __init__(self, make_signal: Callable[[], Signal]) -> None:
+        self._make_signal = make_signal
+        self._applied: dict[str, int] = {}
+        self._waiting: dict[object, tuple[int, Signal]] = {}
+
+    def joined(self, node: str) -> None:
+        self._applied.setdefault(node, 0)
+
+    def left(self, node: str) -> None:
+        self._applied.pop(node, None)
+        self._wake()
+
+    def heard(self, node: str, revision: int) -> None:
+        """A node that has no session yet, or none any more, is not waited for."""
+        if node in self._applied:
+            self._applied[node] = max(self._applied[node], revision)
+            self._wake()
+
+    def behind(self, revision: int) -> list[str]:
+        """Who has not come that far."""
+        return sorted(node for node, applied in self._applied.items() if applied < revision)
+
+    async def wait(self, revision: int) -> None:
+        """Until nobody is behind; bounding the time is up to the caller."""
+        if not self.behind(revision):
+            return
+        token, signal = object(), self._make_signal()
+        self._waiting[token] = (revision, signal)
+        try:
+            await signal
+        finally:
+            del self._waiting[token]
+
+    def _wake(self) -> None:
+        slowest = min(self._applied.values(), default=None)
+        for revision, signal in self._waiting.values():
+            if not signal.done() and (slowest is None or slowest >= revision):
+                signal.set_result(None)

@@ -1,0 +1,243 @@
+"""This node's side of a link: asks another node, on behalf of clients here, about its queues.
+
+It lives as long as the other node's session, through any number of links. While there is none,
+publishes wait (bounded by the credit, which holds publishers back) and so do questions; when there
+is one again, queues are opened anew, publishes without an answer are sent again, and questions are
+asked again. When the session ends, nobody will answer: publishes are refused, questions fail.
+
+Pure: events in, frames out. `server/links.py` has the socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from itertools import count
+from typing import Any, NamedTuple, Protocol
+
+from warren.cluster.control import (
+    Applied,
+    CloseQueue,
+    ConsumerCancelled,
+    Control,
+    Done,
+    Failed,
+    MalformedControl,
+    NoSuchQueue,
+    OpenQueue,
+    Ping,
+    QueueOpened,
+    Request,
+    decode_control,
+    encode_control,
+    is_control,
+)
+from warren.cluster.remote_queue import RemoteQueue
+from warren.flow.credit import Credit
+from warren.flow.states import Stage
+from warren.model.errors import SoftError, not_found
+from warren.model.limits import LINK_HANDLES_MAX, LINK_UNCONFIRMED_BYTES_MAX
+from warren.wire.codec import Ack, Delivery, MethodFrame, OutputBuffer
+
+_NACK_IDS = b"\x00\x3c\x00\x78"
+
+
+class Answer(Protocol):
+    """What is needed of a future."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: tuple[int, ...], /) -> None: ...
+    def set_exception(self, exception: BaseException, /) -> None: ...
+    def __await__(self) -> Generator[Any, None, tuple[int, ...]]: ...
+
+
+class Call(NamedTuple):
+    queue: RemoteQueue
+    make: Callable[[int], Request]
+    answered: Callable[[], None] | None
+    answer: Answer
+
+
+class Asker:
+    """`on_applied` hears how far the other node's topology has come."""
+
+    def __init__(
+        self,
+        node: str,
+        make_answer: Callable[[], Answer],
+        on_applied: Callable[[int], None] | None = None,
+    ) -> None:
+        self.node = node
+        self.credit = Credit(LINK_UNCONFIRMED_BYTES_MAX, Stage.QUEUE)
+        self.is_lost = False
+        self.output: OutputBuffer | None = None
+        self._make_answer = make_answer
+        self._on_applied = on_applied
+        self._queues: dict[int, RemoteQueue] = {}
+        self._next_handle = 1
+        self._calls: dict[int, Call] = {}
+        self._call_numbers = count(1)
+        self._consumer_numbers = count(1)
+
+    # The link.
+
+    def connected(self, output: OutputBuffer) -> None:
+        self.output = output
+        for queue in self._queues.values():
+            self._send_open(queue)
+        for number, call in self._calls.items():
+            self.tell(call.make(number))
+
+    def disconnected(self) -> None:
+        self.output = None
+        for queue in tuple(self._queues.values()):
+            queue.disconnected()
+
+    def lost(self) -> None:
+        """The other node's session has ended."""
+        self.is_lost = True
+        self.disconnected()
+        for queue in tuple(self._queues.values()):
+            self._forget(queue)
+
+    def process(self, events: list[Any]) -> None:
+        """Raises MalformedControl if the other side does not make sense."""
+        for event in events:
+            if type(event) is Delivery:
+                queue = self._queues.get(event.channel)
+                if queue is not None:
+                    queue.delivered(event)
+            elif type(event) is Ack:
+                queue = self._queues.get(event.channel)
+                if queue is not None:
+                    queue.settled(event.delivery_tag, event.multiple, False)
+            elif type(event) is MethodFrame:
+                self._method(event.channel, event.payload)
+            else:
+                raise MalformedControl(f"{type(event).__name__} on a link")
+
+    def _method(self, channel: int, payload: bytes) -> None:
+        if channel == 0 and is_control(payload):
+            self._control(decode_control(payload))
+        elif payload.startswith(_NACK_IDS) and len(payload) == 13:
+            queue = self._queues.get(channel)
+            if queue is not None:
+                queue.settled(int.from_bytes(payload[4:12], "big"), False, True)
+        else:
+            raise MalformedControl(f"method {payload[:4].hex()} on channel {channel} of a link")
+
+    def _control(self, control: Control) -> None:
+        match control:
+            case Done(number, numbers):
+                self._answer(number, numbers)
+            case Failed(number, code, name, explanation):
+                call = self._calls.pop(number, None)
+                if call is not None and not call.answer.done():
+                    call.answer.set_exception(SoftError(code, name, explanation))
+            case QueueOpened() | NoSuchQueue() | ConsumerCancelled():
+                queue = self._queues.get(control.handle)
+                if queue is not None:
+                    self._news_of(queue, control)
+            case Applied(revision):
+                if self._on_applied is not None:
+                    self._on_applied(revision)
+            case Ping():
+                pass
+            case _:
+                raise MalformedControl(f"{type(control).__name__} is not for the asking side")
+
+    def _news_of(
+        self, queue: RemoteQueue, news: QueueOpened | NoSuchQueue | ConsumerCancelled
+    ) -> None:
+        match news:
+            case QueueOpened(_, received):
+                assert self.output is not None, "it has just been heard"
+                queue.connected(self.output, received)
+            case NoSuchQueue():
+                self._forget(queue)
+            case ConsumerCancelled(_, consumer):
+                queue.consumer_cancelled(consumer.encode())
+
+    def _answer(self, number: int, numbers: tuple[int, ...]) -> None:
+        call = self._calls.pop(number, None)
+        if call is None:
+            return
+        # At once, not when the caller wakes up: a delivery may be right behind.
+        if call.answered is not None:
+            call.answered()
+        if not call.answer.done():
+            call.answer.set_result(numbers)
+
+    # What queues need of it.
+
+    def tell(self, control: Control) -> None:
+        if self.output is not None:
+            self.output.method(0, encode_control(control))
+
+    async def call(
+        self,
+        queue: RemoteQueue,
+        make: Callable[[int], Request],
+        answered: Callable[[], None] | None = None,
+    ) -> tuple[int, ...]:
+        """Ask; raises the AMQP error that the home answers with, or that it is down."""
+        if queue.handle == 0 and not self.open(queue):
+            raise home_down(queue, self.node)
+        number = next(self._call_numbers)
+        answer = self._make_answer()
+        self._calls[number] = Call(queue, make, answered, answer)
+        self.tell(make(number))
+        try:
+            return await answer
+        finally:
+            self._calls.pop(number, None)
+
+    def open(self, queue: RemoteQueue) -> bool:
+        """Give the queue a handle; False if its home is gone or all handles are taken."""
+        if self.is_lost or len(self._queues) >= LINK_HANDLES_MAX:
+            return False
+        while self._next_handle in self._queues:
+            self._next_handle = self._next_handle % LINK_HANDLES_MAX + 1
+        queue.handle = self._next_handle
+        self._next_handle = self._next_handle % LINK_HANDLES_MAX + 1
+        self._queues[queue.handle] = queue
+        if self.output is not None:
+            self._send_open(queue)
+        return True
+
+    def close(self, queue: RemoteQueue) -> None:
+        """The queue is deleted. Questions stay open: whoever had it deleted gets an answer yet."""
+        if queue.handle:
+            self.tell(CloseQueue(queue.handle))
+            del self._queues[queue.handle]
+            queue.lost()
+
+    def new_consumer_name(self) -> bytes:
+        return b"%d" % next(self._consumer_numbers)
+
+    def charge(self, size_bytes: int) -> None:
+        self.credit.charge(size_bytes)
+
+    def release(self, size_bytes: int) -> None:
+        self.credit.release(size_bytes)
+
+    def _send_open(self, queue: RemoteQueue) -> None:
+        lowest = queue.unconfirmed[0].number if queue.unconfirmed else queue.number + 1
+        record = queue.record
+        self.tell(OpenQueue(queue.handle, record.vhost, record.name, lowest))
+
+    def _forget(self, queue: RemoteQueue) -> None:
+        del self._queues[queue.handle]
+        for number, call in tuple(self._calls.items()):
+            if call.queue is queue:
+                del self._calls[number]
+                if not call.answer.done():
+                    call.answer.set_exception(home_down(queue, self.node))
+        queue.lost()
+
+
+def home_down(queue: RemoteQueue, node: str) -> SoftError:
+    record = queue.record
+    return not_found(
+        f"home node '{node}' of durable queue '{record.name}' in vhost '{record.vhost}' "
+        "is down or inaccessible"
+    )

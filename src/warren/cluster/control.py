@@ -1,0 +1,217 @@
+"""What nodes say to each other besides moving messages, as msgpack in a method frame.
+
+Everything on a link is an AMQP frame, so that one scanner takes it apart. Messages, confirms and
+acknowledgements are AMQP's own methods, on the channel that stands for their queue. All else goes
+over channel 0 with a class number no AMQP method has:
+
+    class 0xFFFF | kind 0 | msgpack of one of these
+
+Requests carry an id that their answer repeats. What needs no answer is *news*.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+CONTROL_CLASS: Final = b"\xff\xff\x00\x00"
+PROTOCOL: Final = 1
+
+
+class _Tagged(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    pass
+
+
+# The handshake: see `link_handshake`.
+
+
+class Hello(_Tagged, frozen=True):
+    protocol: int
+    version: str
+    cluster: str
+    node: str
+    incarnation: str
+    nonce: bytes
+
+
+class Welcome(_Tagged, frozen=True):
+    protocol: int
+    version: str
+    node: str
+    incarnation: str
+    nonce: bytes
+    proof: bytes
+
+
+class Proof(_Tagged, frozen=True):
+    proof: bytes
+
+
+class Accepted(_Tagged, frozen=True):
+    pass
+
+
+class Refused(_Tagged, frozen=True):
+    reason: str
+
+
+# Queues, by handle: a channel number of the link.
+
+
+class OpenQueue(_Tagged, frozen=True):
+    """`lowest` is the number of the oldest publish that the asker has no answer to."""
+
+    handle: int
+    vhost: str
+    queue: str
+    lowest: int
+
+
+class QueueOpened(_Tagged, frozen=True):
+    """`received` is the number of the last publish that arrived; the next one is one more."""
+
+    handle: int
+    received: int
+
+
+class CloseQueue(_Tagged, frozen=True):
+    handle: int
+
+
+class NoSuchQueue(_Tagged, frozen=True):
+    """It is not here (any more): whoever asked has older or newer news than we have."""
+
+    handle: int
+
+
+# Requests.
+
+
+class Consume(_Tagged, frozen=True):
+    id: int
+    handle: int
+    consumer: str
+    no_ack: bool
+    prefetch: int
+    exclusive: bool
+    priority: int
+    arguments: bytes
+
+
+class Get(_Tagged, frozen=True):
+    """Answered by a basic.get-ok on the handle, or by Done with nothing in it."""
+
+    id: int
+    handle: int
+
+
+class Purge(_Tagged, frozen=True):
+    id: int
+    handle: int
+
+
+class Counts(_Tagged, frozen=True):
+    id: int
+    handle: int
+
+
+class Delete(_Tagged, frozen=True):
+    id: int
+    handle: int
+    if_unused: bool
+    if_empty: bool
+
+
+class Done(_Tagged, frozen=True):
+    id: int
+    numbers: tuple[int, ...] = ()
+
+
+class Failed(_Tagged, frozen=True):
+    """An AMQP error, to be raised at the asker's client."""
+
+    id: int
+    code: int
+    name: str
+    explanation: str
+
+
+# News.
+
+
+class CancelConsumer(_Tagged, frozen=True):
+    handle: int
+    consumer: str
+
+
+class ConsumerCancelled(_Tagged, frozen=True):
+    handle: int
+    consumer: str
+
+
+class Grant(_Tagged, frozen=True):
+    """The asker has passed so many deliveries on and can take as many more."""
+
+    handle: int
+    consumer: str
+    deliveries: int
+
+
+class Applied(_Tagged, frozen=True):
+    """The sender's topology is that of this revision of the store."""
+
+    revision: int
+
+
+class Ping(_Tagged, frozen=True):
+    pass
+
+
+Request: TypeAlias = Consume | Get | Purge | Counts | Delete
+Control: TypeAlias = (
+    Hello
+    | Welcome
+    | Proof
+    | Accepted
+    | Refused
+    | OpenQueue
+    | QueueOpened
+    | CloseQueue
+    | NoSuchQueue
+    | Consume
+    | Get
+    | Purge
+    | Counts
+    | Delete
+    | Done
+    | Failed
+    | CancelConsumer
+    | ConsumerCancelled
+    | Grant
+    | Applied
+    | Ping
+)
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Control)
+
+
+class MalformedControl(Exception):
+    """Not what a node of this protocol sends."""
+
+
+def encode_control(control: Control) -> bytes:
+    return CONTROL_CLASS + _ENCODER.encode(control)
+
+
+def is_control(payload: bytes) -> bool:
+    return payload.startswith(CONTROL_CLASS)
+
+
+def decode_control(payload: bytes) -> Control:
+    try:
+        control: Control = _DECODER.decode(memoryview(payload)[len(CONTROL_CLASS) :])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise MalformedControl(f"{error} in {payload[:60]!r}") from None
+    return control

@@ -1,0 +1,267 @@
+"""The home's side of a link: does for another node's clients what channels do for our own.
+
+A handle stands for one queue on one link: its inbox of publishes, what was delivered over it, its
+consumers. The inbox outlives the link (see `inbox`), the rest does not: when the link ends, what
+was delivered and not settled goes back to its place, as when a client's connection ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from warren.cluster.control import (
+    Applied,
+    CancelConsumer,
+    CloseQueue,
+    Consume,
+    ConsumerCancelled,
+    Control,
+    Counts,
+    Delete,
+    Done,
+    Failed,
+    Get,
+    Grant,
+    MalformedControl,
+    NoSuchQueue,
+    OpenQueue,
+    Ping,
+    Purge,
+    QueueOpened,
+    Request,
+    decode_control,
+    encode_control,
+    is_control,
+)
+from warren.cluster.inbox import Inbox
+from warren.cluster.link_consumer import LinkConsumer
+from warren.model.counters import MessageCounters
+from warren.model.errors import AmqpError, not_found
+from warren.queues.boundary import Holder
+from warren.queues.consumers import Consumer
+from warren.queues.delivery import Deliveries, TurnClock, UnknownDeliveryTag
+from warren.queues.queue import Queue
+from warren.wire.codec import Ack, Message, MethodFrame, OutputBuffer, QueuedMessage
+from warren.wire.tables import decode_table
+
+if TYPE_CHECKING:
+    from warren.broker.vhost import VirtualHost
+
+_NACK_IDS = b"\x00\x3c\x00\x78"
+_GET_OK = b"\x00\x3c\x00\x47"
+_REQUEUE = 2
+
+
+class Surroundings(Protocol):
+    """What a delegate needs of its node and its link."""
+
+    output: OutputBuffer
+    turn_clock: TurnClock
+    vhosts: Mapping[str, VirtualHost]
+
+    def answers_due(self, handle: Handle) -> None:
+        """Call its `flush` at the end of this turn."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> object: ...
+
+
+class Handle:
+    def __init__(self, number: int, queue: Queue, inbox: Inbox, around: Surroundings) -> None:
+        self.number = number
+        self.queue = queue
+        self.inbox = inbox
+        self.deliveries = Deliveries(number, around.output, around.turn_clock, MessageCounters())
+        self.consumers: dict[str, LinkConsumer] = {}
+        self._around = around
+
+    def flush(self) -> None:
+        self.inbox.flush(self.number, self._around.output)
+
+    def close(self) -> None:
+        self.inbox.detach()
+        for consumer in self.consumers.values():
+            self.queue.remove_consumer(consumer)
+        self.consumers.clear()
+        self.deliveries.settle_requeued(self.deliveries.take_all())
+        self.queue.pump()
+
+
+class Delegate:
+    """`inboxes` are those of the asking node's incarnation, by virtual host and queue."""
+
+    def __init__(
+        self, around: Surroundings, inboxes: dict[Queue, Inbox], on_applied: Callable[[int], None]
+    ) -> None:
+        self._around = around
+        self._inboxes = inboxes
+        self._on_applied = on_applied
+        self._handles: dict[int, Handle] = {}
+
+    def process(self, events: list[Any]) -> None:
+        """Raises MalformedControl if the other side does not make sense."""
+        for event in events:
+            if type(event) is Message:
+                handle = self._handles.get(event.channel)
+                if handle is not None:
+                    handle.inbox.publish(event)
+            elif type(event) is Ack:
+                self._settle(event.channel, event.delivery_tag, None)
+            elif type(event) is MethodFrame:
+                self._method(event.channel, event.payload)
+            else:
+                raise MalformedControl(f"{type(event).__name__} on a link")
+
+    def close(self) -> None:
+        """The link has ended."""
+        handles, self._handles = self._handles, {}
+        for handle in handles.values():
+            handle.close()
+
+    def tell(self, control: Control) -> None:
+        self._around.output.method(0, encode_control(control))
+
+    def _settle(self, channel: int, tag: int, bits: int | None) -> None:
+        """Acknowledge or, with the bits of a nack, requeue or reject one delivery."""
+        handle = self._handles.get(channel)
+        if handle is None:
+            return
+        try:
+            taken = handle.deliveries.take(tag, False)
+        except UnknownDeliveryTag:
+            return  # of an earlier handle: its queue was deleted and declared again
+        if bits is None:
+            handle.deliveries.settle_acked(taken)
+        elif bits & _REQUEUE:
+            handle.deliveries.settle_requeued(taken)
+        else:
+            handle.deliveries.settle_rejected(taken)
+
+    def _method(self, channel: int, payload: bytes) -> None:
+        if channel == 0 and is_control(payload):
+            self._control(decode_control(payload))
+        elif payload.startswith(_NACK_IDS) and len(payload) == 13:
+            self._settle(channel, int.from_bytes(payload[4:12], "big"), payload[12])
+        else:
+            raise MalformedControl(f"method {payload[:4].hex()} on channel {channel} of a link")
+
+    def _control(self, control: Control) -> None:
+        match control:
+            case OpenQueue():
+                self._open(control)
+            case CloseQueue(handle):
+                if handle in self._handles:
+                    self._handles.pop(handle).close()
+            case Consume() | Get() | Purge() | Counts() | Delete():
+                self._request(control)
+            case CancelConsumer(handle, name):
+                self._cancel(handle, name)
+            case Grant(handle, name, deliveries):
+                consumer = self._consumer(handle, name)
+                if consumer is not None:
+                    consumer.grant(deliveries)
+            case Applied(revision):
+                self._on_applied(revision)
+            case Ping():
+                self.tell(Ping())
+            case _:
+                raise MalformedControl(f"{type(control).__name__} is not for the asked side")
+
+    def _open(self, control: OpenQueue) -> None:
+        vhost = self._around.vhosts.get(control.vhost)
+        queue = vhost.queues.get(control.queue) if vhost is not None else None
+        if not isinstance(queue, Queue):
+            self.tell(NoSuchQueue(control.handle))
+            return
+        inbox = self._inboxes.setdefault(queue, Inbox(queue))
+        handle = Handle(control.handle, queue, inbox, self._around)
+        self._handles[control.handle] = handle
+        inbox.attach(control.lowest, lambda: self._around.answers_due(handle))
+        self.tell(QueueOpened(control.handle, inbox.received))
+
+    def _request(self, request: Request) -> None:
+        handle = self._handles.get(request.handle)
+        if handle is None or handle.queue.is_deleted:
+            error = not_found("the queue is not there any more")
+            self._fail(request.id, error)
+            return
+        try:
+            match request:
+                case Consume():
+                    self._consume(handle, request)
+                case Get():
+                    self._get(handle, request.id)
+                case Purge():
+                    self.tell(Done(request.id, (handle.queue.purge(),)))
+                case Counts():
+                    handle.queue.touch()
+                    counts = (handle.queue.message_count, handle.queue.consumer_count)
+                    self.tell(Done(request.id, counts))
+                case Delete():
+                    self._around.spawn(self._delete(handle.queue, request))
+        except AmqpError as error:
+            self._fail(request.id, error)
+
+    def _fail(self, number: int, error: AmqpError) -> None:
+        self.tell(Failed(number, error.code, error.name, error.explanation))
+
+    def _consume(self, handle: Handle, request: Consume) -> None:
+        queue = handle.queue
+        queue.check_consumer(request.exclusive)
+        consumer = LinkConsumer(
+            queue, handle.deliveries, request.consumer, request.no_ack, request.prefetch
+        )
+        consumer.priority = request.priority
+        consumer.exclusive = request.exclusive
+        consumer.arguments = decode_table(request.arguments)[0]
+        consumer.on_cancelled = lambda gone: self._cancelled(handle, gone)
+        handle.consumers[request.consumer] = consumer
+        self.tell(Done(request.id))
+        queue.add_consumer(consumer)
+
+    def _cancelled(self, handle: Handle, consumer: Consumer) -> None:
+        handle.consumers.pop(consumer.tag, None)
+        self.tell(ConsumerCancelled(handle.number, consumer.tag))
+
+    def _cancel(self, number: int, name: str) -> None:
+        handle = self._handles.get(number)
+        consumer = handle.consumers.pop(name, None) if handle is not None else None
+        if handle is not None and consumer is not None:
+            handle.queue.remove_consumer(consumer)
+            handle.queue.pump()
+
+    def _consumer(self, number: int, name: str) -> LinkConsumer | None:
+        handle = self._handles.get(number)
+        return None if handle is None else handle.consumers.get(name)
+
+    def _get(self, handle: Handle, number: int) -> None:
+        queue = handle.queue
+        queued = queue.get()
+        if queued is not None:
+            self._send_got(handle, queued)
+        elif queue.message_count:
+            queue.when_loaded(lambda: self._get_loaded(handle, number))  # it is being read
+            return
+        self.tell(Done(number, (queue.message_count,)))
+
+    def _get_loaded(self, handle: Handle, number: int) -> None:
+        if self._handles.get(handle.number) is handle:
+            self._get(handle, number)
+
+    def _send_got(self, handle: Handle, queued: QueuedMessage) -> None:
+        tag = handle.deliveries.track(queued, Holder(handle.queue))
+        head = _GET_OK + tag.to_bytes(8, "big") + bytes([queued.redelivered])
+        method = head + queued.message.route_key + bytes(4)
+        self._around.output.content(handle.number, method, queued.message)
+
+    async def _delete(self, queue: Queue, request: Delete) -> None:
+        vhost = self._around.vhosts[queue.record.vhost]
+        owner = queue.record.owner or ""
+        try:
+            count = await vhost.delete_queue(
+                queue.record.name, request.if_unused, request.if_empty, owner
+            )
+            self.tell(Done(request.id, (count,)))
+        except AmqpError as error:
+            self._fail(request.id, error)

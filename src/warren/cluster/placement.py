@@ -1,0 +1,46 @@
+"""Which node becomes the home of a new queue: RabbitMQ's `queue-master-locator`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+from warren.model.records import QueueRecord
+
+LOCATOR: Final = "queue-master-locator"
+
+
+class Locator(Enum):
+    MIN_MASTERS = "min-masters"
+    CLIENT_LOCAL = "client-local"
+    RANDOM = "random"
+
+
+def locator_of(
+    record: QueueRecord, policy: Mapping[str, object], default: Locator = Locator.CLIENT_LOCAL
+) -> Locator:
+    """The argument, then the policy, then the configuration; what makes no sense is passed over."""
+    field = record.arguments.get(f"x-{LOCATOR}")
+    value = None if field is None else field.value
+    argument = value.decode(errors="replace") if isinstance(value, bytes) else None
+    for wanted in (argument, policy.get(LOCATOR)):
+        for locator in Locator:
+            if locator.value == wanted:
+                return locator
+    return default
+
+
+def home_for(
+    locator: Locator,
+    here: str,
+    masters: Mapping[str, int],
+    choose: Callable[[Sequence[str]], str],
+) -> str:
+    """`masters` says how many queues each living node is the home of; ties go by name."""
+    nodes = sorted(masters)
+    if locator is Locator.CLIENT_LOCAL or not nodes:
+        return here
+    if locator is Locator.RANDOM:
+        return choose(nodes)
+    return min(nodes, key=lambda node: masters[node])

@@ -1,0 +1,302 @@
+"""A queue whose home is another node, as the channels of this node see it.
+
+Nothing is kept here but what is under way: publishes until their home has confirmed them (so that
+they can be sent again when the link breaks), and deliveries that a client cannot take this moment.
+Everything a queue decides (order, prefetch, limits, who is next) is decided at its home, where each
+of our consumers has a `LinkConsumer` standing in for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from warren.cluster.control import CancelConsumer, Consume, Counts, Delete, Get, Grant, Purge
+from warren.model.counters import MessageCounters
+from warren.model.limits import LINK_MESSAGE_BYTES, LINK_WINDOW_DELIVERIES
+from warren.model.records import QueueRecord
+from warren.queues.boundary import (
+    PENDING,
+    REJECTED,
+    TAKEN,
+    AbstractQueue,
+    Fetched,
+    Publisher,
+)
+from warren.queues.consumers import Consumer
+from warren.queues.settings import QueueSettings
+from warren.wire.codec import Delivery, Message, OutputBuffer, QueuedMessage
+from warren.wire.tables import encode_table
+
+if TYPE_CHECKING:
+    from warren.cluster.asker import Asker
+
+_PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"  # basic.publish and a ticket of old
+_NACK: Final = Struct(">HHQB")
+_REQUEUE: Final = 2
+# A quarter of the window at a time: often enough to keep it open, seldom enough to be cheap.
+GRANT_DELIVERIES: Final = LINK_WINDOW_DELIVERIES // 4
+
+
+class Unconfirmed(NamedTuple):
+    number: int
+    publisher: Publisher | None
+    sequence: int
+    message: Message
+
+
+class RemoteQueue(AbstractQueue):
+    def __init__(self, record: QueueRecord, settings: QueueSettings, asker: Asker) -> None:
+        self.record = record
+        self.settings = settings
+        self.counters = MessageCounters()
+        self.asker = asker
+        self.is_deleted = False
+        self.is_remote = True
+        self.handle = 0
+        """0 while nobody here has used it."""
+        self.output: OutputBuffer | None = None
+        """Where publishes and settlements go; None while there is no link."""
+        self.number = 0
+        self.unconfirmed: deque[Unconfirmed] = deque()
+        self.consumers: dict[bytes, Consumer] = {}
+        self._names: dict[Consumer, bytes] = {}
+        self._held: dict[Consumer, deque[Delivery]] = {}
+        self._passed_on: dict[Consumer, int] = {}
+        self._fetched: Delivery | None = None
+        self.epoch = 0
+        """Grows with every link: settlements of deliveries that came over an older one are void."""
+
+    # Publishing.
+
+    def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        if self.is_deleted:
+            return TAKEN
+        if self.handle == 0 and not self.asker.open(self):
+            return REJECTED
+        self.number += 1
+        self.unconfirmed.append(Unconfirmed(self.number, publisher, sequence, message))
+        self.asker.charge(len(message.body) + LINK_MESSAGE_BYTES)
+        if self.output is not None:
+            self.output.content(self.handle, _PUBLISH + message.route_key + b"\0", message)
+        return TAKEN if publisher is None else PENDING
+
+    def settled(self, number: int, multiple: bool, is_refused: bool) -> None:
+        """The home's answer to publishes; numbers that were answered before are passed over."""
+        unconfirmed = self.unconfirmed
+        released = 0
+        while unconfirmed and unconfirmed[0].number <= number:
+            entry = unconfirmed.popleft()
+            released += len(entry.message.body) + LINK_MESSAGE_BYTES
+            if entry.publisher is None:
+                continue
+            if is_refused and entry.number == number:
+                entry.publisher.rejected(entry.sequence)
+            else:
+                entry.publisher.confirmed(entry.sequence)
+        if released:
+            self.asker.release(released)
+
+    def connected(self, output: OutputBuffer, received: int) -> None:
+        """There is a link, and the home has all up to `received`: send the rest."""
+        self.output = output
+        self.epoch += 1
+        for entry in self.unconfirmed:
+            if entry.number > received:
+                method = _PUBLISH + entry.message.route_key + b"\0"
+                output.content(self.handle, method, entry.message)
+
+    def disconnected(self) -> None:
+        """The link broke. The home has taken back what our consumers had."""
+        self.output = None
+        self._fetched = None
+        self._cancel_consumers()
+
+    def lost(self) -> None:
+        """The home is gone, and with it the answer to what was under way."""
+        self.disconnected()
+        self.handle = 0
+        unconfirmed, self.unconfirmed = self.unconfirmed, deque()
+        for entry in unconfirmed:
+            self.asker.release(len(entry.message.body) + LINK_MESSAGE_BYTES)
+            if entry.publisher is not None:
+                entry.publisher.rejected(entry.sequence)
+
+    # Consuming.
+
+    async def start_consumer(self, consumer: Consumer, started: Callable[[], None]) -> None:
+        """Have it served by the home; `started` is called before its first delivery."""
+        name = self.asker.new_consumer_name()
+
+        def accepted() -> None:
+            self.consumers[name] = consumer
+            self._names[consumer] = name
+            self._held[consumer] = deque()
+            self._passed_on[consumer] = 0
+            started()
+
+        try:
+            await self.asker.call(self, lambda n: self._consume(n, consumer, name), accepted)
+        except BaseException:
+            # Nobody waits any more; if the home has it by now, it must not keep it.
+            self.asker.tell(CancelConsumer(self.handle, name.decode()))
+            raise
+
+    def _consume(self, number: int, consumer: Consumer, name: bytes) -> Consume:
+        return Consume(
+            number,
+            self.handle,
+            name.decode(),
+            consumer.no_ack,
+            consumer.prefetch,
+            consumer.exclusive,
+            consumer.priority,
+            encode_table(consumer.arguments),
+        )
+
+    def delivered(self, delivery: Delivery) -> None:
+        if not delivery.consumer_tag:
+            self._fetched = delivery  # the answer to a Get comes right behind it
+            return
+        consumer = self.consumers.get(delivery.consumer_tag)
+        if consumer is None:
+            self._return(delivery.delivery_tag)  # it was cancelled while this was under way
+            return
+        held = self._held[consumer]
+        if held or consumer.is_parked or not consumer.can_take():
+            held.append(delivery)
+            if not consumer.is_parked:
+                consumer.park()
+            return
+        self._pass_on(consumer, delivery)
+
+    def _pass_on(self, consumer: Consumer, delivery: Delivery) -> None:
+        if consumer.no_ack:
+            consumer.hand_over(delivery.message, delivery.redelivered)
+        else:
+            consumer.deliver(self._queued(delivery))
+        passed_on = self._passed_on[consumer] + 1
+        if passed_on == GRANT_DELIVERIES:
+            passed_on = 0
+            name = self._names[consumer].decode()
+            self.asker.tell(Grant(self.handle, name, GRANT_DELIVERIES))
+        self._passed_on[consumer] = passed_on
+
+    def _queued(self, delivery: Delivery) -> QueuedMessage:
+        queued = QueuedMessage(delivery.message, delivery.delivery_tag, 0)
+        queued.redelivered = delivery.redelivered
+        queued.store_offset = self.epoch
+        return queued
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        held = self._held.get(consumer)
+        while held and consumer.can_take():
+            self._pass_on(consumer, held.popleft())
+        if held:
+            consumer.park()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        name = self._names.pop(consumer, None)
+        if name is None:
+            return
+        consumer.is_cancelled = True
+        del self.consumers[name], self._passed_on[consumer]
+        for delivery in self._held.pop(consumer):
+            if not consumer.no_ack:
+                self._return(delivery.delivery_tag)
+        self.asker.tell(CancelConsumer(self.handle, name.decode()))
+
+    def consumer_cancelled(self, name: bytes) -> None:
+        """The home has cancelled it, or the link it was served over is gone."""
+        consumer = self.consumers.get(name)
+        if consumer is not None:
+            self.remove_consumer(consumer)
+            if consumer.on_cancelled is not None:
+                consumer.on_cancelled(consumer)
+
+    def _cancel_consumers(self) -> None:
+        for name in tuple(self.consumers):
+            self.consumer_cancelled(name)
+
+    # Settling.
+
+    def acked(self, run: list[QueuedMessage]) -> None:
+        output = self.output
+        if output is not None:
+            for queued in run:
+                if queued.store_offset == self.epoch:
+                    output.ack(self.handle, queued.sequence, False)
+
+    def requeued(self, run: list[QueuedMessage]) -> None:
+        self._nack(run, _REQUEUE)
+
+    def rejected(self, run: list[QueuedMessage]) -> None:
+        self._nack(run, 0)
+
+    def _nack(self, run: list[QueuedMessage], bits: int) -> None:
+        if self.output is None:
+            return
+        for queued in run:
+            if queued.store_offset == self.epoch:
+                self.output.method(self.handle, _NACK.pack(60, 120, queued.sequence, bits))
+
+    def _return(self, delivery_tag: int) -> None:
+        if self.output is not None:
+            self.output.method(self.handle, _NACK.pack(60, 120, delivery_tag, _REQUEUE))
+
+    # Questions.
+
+    async def fetch(self) -> Fetched:
+        """basic.get."""
+        found: list[QueuedMessage | None] = []
+
+        def answered() -> None:
+            delivery, self._fetched = self._fetched, None
+            found.append(None if delivery is None else self._queued(delivery))
+
+        (left,) = await self.asker.call(self, lambda n: Get(n, self.handle), answered)
+        return Fetched(found[0], left)
+
+    async def counts(self) -> tuple[int, int]:
+        """Ready messages and consumers, at the home."""
+        ready, consumers = await self.asker.call(self, lambda n: Counts(n, self.handle))
+        return ready, consumers
+
+    async def purge_at_home(self) -> int:
+        (count,) = await self.asker.call(self, lambda number: Purge(number, self.handle))
+        return count
+
+    async def delete_at_home(self, if_unused: bool, if_empty: bool) -> int:
+        (count,) = await self.asker.call(
+            self, lambda number: Delete(number, self.handle, if_unused, if_empty)
+        )
+        return count
+
+    # What a queue of this node does and this one leaves to its home.
+
+    def apply_settings(self, settings: QueueSettings) -> None:
+        self.settings = settings
+
+    def touch(self) -> None:
+        """Questions asked of the home count as use there."""
+
+    def pump(self) -> None:
+        """The home delivers."""
+
+    @property
+    def message_count(self) -> int:
+        """Known at its home alone: see `counts`."""
+        return 0
+
+    @property
+    def consumer_count(self) -> int:
+        """Those of this node."""
+        return len(self.consumers)
+
+    def delete(self) -> None:
+        self.is_deleted = True
+        self._cancel_consumers()
+        self.asker.close(self)
+        self.lost()

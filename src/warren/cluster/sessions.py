@@ -1,0 +1,46 @@
+"""Which nodes there are: a key for each in the store, that lives as long as the node does.
+
+A session says where a node can be reached and which life of it this is (`incarnation`). It is tied
+to a lease, so a node that dies, or that cannot reach the store, loses it after a while, and then
+everybody knows. Nothing else proves that a node is gone: neither a broken link nor silence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from warren.metadata.store import MetadataError
+
+# How long a node may be out of touch with the store. Shorter finds dead nodes sooner; longer
+# forgives longer pauses of a machine.
+SESSION_TTL_S: Final = 6.0
+SESSION_KEEP_ALIVE_S: Final = SESSION_TTL_S / 3
+
+
+class Session(msgspec.Struct, frozen=True):
+    node: str
+    incarnation: str
+    lease: int
+    cluster_host: str
+    cluster_port: int
+    amqp_port: int
+    http_url: str
+    version: str
+
+
+class NameTaken(MetadataError):
+    """Another living node has this node's name."""
+
+
+def encode_session(session: Session) -> bytes:
+    return msgspec.json.encode(session)
+
+
+def decode_session(data: bytes) -> Session | None:
+    """None for what another version wrote in a way that we cannot read."""
+    try:
+        return msgspec.json.decode(data, type=Session)
+    except msgspec.DecodeError:
+        return None

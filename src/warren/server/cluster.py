@@ -1,0 +1,246 @@
+"""A node's life in a cluster: its session, the others' sessions, links, and homes of queues.
+
+    session of this node put -> others see it, link to us, and wait for us before they say ok
+    session of another put   -> link to it, its queues get an asker
+    session of another gone  -> its queues are down: publishes refused, consumers cancelled
+    our own lease lost       -> a new life: another lease, another session
+
+The session goes up last at a start and down first at a stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from warren import __version__
+from warren.broker.broker import Broker
+from warren.cluster.asker import Asker
+from warren.cluster.link_handshake import Identity
+from warren.cluster.placement import Locator, home_for, locator_of
+from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.sessions import (
+    SESSION_TTL_S,
+    NameTaken,
+    Session,
+    decode_session,
+    encode_session,
+)
+from warren.metadata.keys import KeyKind, node_key, parse_key, prefix
+from warren.metadata.store import (
+    Change,
+    Check,
+    Delete,
+    Lease,
+    MetadataUnavailable,
+    Put,
+)
+from warren.model.records import QueueRecord
+from warren.queues.settings import QueueSettings
+from warren.server.cluster_store import ClusterStore
+from warren.server.config_values import Endpoint
+from warren.server.context import ConnectionContext, new_token
+from warren.server.links import Links
+from warren.server.logs import EventLog
+
+LEASE_FILE: Final = "lease"
+# Longer than a dead predecessor's session can last, in case it left no sign of its lease.
+NAME_WAIT_S_MAX: Final = SESSION_TTL_S + 3.0
+NAME_RETRY_S: Final = 0.5
+
+_log = EventLog("cluster")
+
+
+class Cluster:
+    def __init__(self, context: ConnectionContext, store: ClusterStore) -> None:
+        config = context.config
+        self.name = config.name
+        self.incarnation = new_token()
+        self.sessions: dict[str, Session] = {}
+        self._context = context
+        self._store = store
+        self._lease_file = config.data_dir / LEASE_FILE
+        self._lost_askers: dict[str, Asker] = {}
+        self._is_told = False
+        secret = config.cluster_secret.encode()
+        me = Identity(store.namespace, self.name, self.incarnation, __version__, secret)
+        self.links = Links(context, me)
+        self.links.on_applied = store.applied.heard
+        context.queue_factory.node = self.name
+        context.queue_factory.make_remote = self.make_remote
+        self.broker.place_queue = self.place
+        self.broker.lease_of_node = self.lease_of
+        self.broker.lease_ttl_s = SESSION_TTL_S
+
+    @property
+    def broker(self) -> Broker:
+        return self._context.broker
+
+    @property
+    def running_nodes(self) -> list[str]:
+        return sorted({self.name, *self.links.nodes})
+
+    # Life.
+
+    def bind(self) -> None:
+        """Raises CannotListenError."""
+        self.links.bind(Endpoint(self._context.config.http_ip, self._context.config.cluster_port))
+
+    async def follow(self) -> None:
+        """The store is open, the topology not yet built: know the others first."""
+        await self._end_last_life()
+        self._store.watch(self._on_changes)
+        records = await self._store.range(prefix(KeyKind.NODE))
+        self._on_changes([Change(record.key, record) for record in records])
+
+    async def join(self, lease: Lease) -> None:
+        """Everything is in place: let the others know. Raises NameTaken."""
+        self._store.watch(self._applied)
+        self.links.tell_applied(self._store.revision)
+        await self.links.open()
+        await self.renew(lease)
+        _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
+
+    async def renew(self, lease: Lease) -> None:
+        """Put the session, now or again; a predecessor of our name may take a while to go."""
+        await asyncio.to_thread(_write_lease, self._lease_file, lease)
+        key = node_key(self.name)
+        deadline = asyncio.get_running_loop().time() + NAME_WAIT_S_MAX
+        while not await self._store.transact(
+            [Check(key, 0)], [Put(key, encode_session(self._session(lease)), lease)]
+        ):
+            if asyncio.get_running_loop().time() > deadline:
+                raise NameTaken(
+                    f"there is a living node '{self.name}' in cluster '{self._store.namespace}' "
+                    "already; choose another name with --name, or stop that one"
+                )
+            await asyncio.sleep(NAME_RETRY_S)
+
+    async def leave(self) -> None:
+        """Before anything is taken down: nobody shall wait for us any more."""
+        with suppress(MetadataUnavailable):
+            await self._store.transact([], [Delete(node_key(self.name))])
+
+    def close(self) -> None:
+        self.links.close()
+
+    async def _end_last_life(self) -> None:
+        """A killed predecessor's session would last a while; this directory is ours alone."""
+        lease_id = await asyncio.to_thread(_read_lease, self._lease_file)
+        if lease_id:
+            await self._store.revoke(Lease(lease_id, SESSION_TTL_S))
+
+    def _session(self, lease: Lease) -> Session:
+        config = self._context.config
+        host = self.links.endpoint.host or "127.0.0.1"
+        amqp = config.tcp_listeners[0].port if config.tcp_listeners else 0
+        return Session(
+            node=self.name,
+            incarnation=self.incarnation,
+            lease=lease.id,
+            cluster_host=host,
+            cluster_port=self.links.endpoint.port,
+            amqp_port=amqp,
+            http_url=f"http://{config.http_ip or '127.0.0.1'}:{config.http_port}",
+            version=__version__,
+        )
+
+    # Other nodes.
+
+    def _on_changes(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            key = parse_key(change.key)
+            if key is None or key.kind is not KeyKind.NODE or key.parts[0] == self.name:
+                continue
+            session = decode_session(change.record.value) if change.record is not None else None
+            if session is None:
+                self._left(key.parts[0])
+            else:
+                self._joined(session)
+
+    def _joined(self, session: Session) -> None:
+        old = self.sessions.get(session.node)
+        if old == session:
+            return
+        if old is not None:
+            self._left(session.node)
+        self.sessions[session.node] = session
+        self._store.applied.joined(session.node)
+        address = Endpoint(session.cluster_host, session.cluster_port)
+        node = self.links.add(session.node, address)
+        for queue in self._queues_of(session.node):
+            queue.asker = node.asker
+        _log.info("node is up", node=session.node, address=address, version=session.version)
+
+    def _left(self, name: str) -> None:
+        session = self.sessions.pop(name, None)
+        if session is None:
+            return
+        self.links.remove(name)
+        self.links.forget_incarnation(name, session.incarnation)
+        self._store.applied.left(name)
+        _log.warning("node is down", node=name)
+
+    def _queues_of(self, node: str) -> list[RemoteQueue]:
+        return [
+            queue
+            for vhost in self.broker.vhosts.values()
+            for queue in vhost.queues.values()
+            if isinstance(queue, RemoteQueue) and queue.record.node == node
+        ]
+
+    def _applied(self, _changes: Sequence[Change]) -> None:
+        """Once per turn is enough, and after all others who watch."""
+        if not self._is_told:
+            self._is_told = True
+            asyncio.get_running_loop().call_soon(self._tell_applied)
+
+    def _tell_applied(self) -> None:
+        self._is_told = False
+        self.links.tell_applied(self._store.revision)
+
+    def lease_of(self, node: str) -> Lease | None:
+        """What something transient at that node is put with; None for this node."""
+        session = self.sessions.get(node)
+        return None if session is None else Lease(session.lease, SESSION_TTL_S)
+
+    # Homes of queues.
+
+    def make_remote(self, record: QueueRecord, settings: QueueSettings) -> RemoteQueue:
+        return RemoteQueue(record, settings, self._asker_of(record.node))
+
+    def _asker_of(self, node: str) -> Asker:
+        if node in self.links.nodes:
+            return self.links.nodes[node].asker
+        if node not in self._lost_askers:
+            asker = Asker(node, asyncio.get_running_loop().create_future)
+            asker.is_lost = True
+            self._lost_askers[node] = asker
+        return self._lost_askers[node]
+
+    def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
+        """Exclusive queues live and die with a connection, so they stay where that is."""
+        if record.exclusive:
+            return self.name
+        masters = dict.fromkeys(self.running_nodes, 0)
+        for vhost in self.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.record.node in masters:
+                    masters[queue.record.node] += 1
+        locator = locator_of(record, policy, Locator.CLIENT_LOCAL)
+        return home_for(locator, self.name, masters, random.choice)
+
+
+def _write_lease(path: Path, lease: Lease) -> None:
+    path.write_text(f"{lease.id}\n")
+
+
+def _read_lease(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,151 @@
+"""A link's socket, the same on both sides: frames in and out, a handshake first, a pulse after.
+
+Until the other side has proved itself it may send small frames only, and not for long. Then the
+machine behind takes over: an `Asker` on the side that connected, a `Delegate` on the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
+
+from warren.cluster.control import (
+    Control,
+    MalformedControl,
+    Ping,
+    Refused,
+    decode_control,
+    encode_control,
+    is_control,
+)
+from warren.cluster.link_handshake import LinkRefused
+from warren.server.logs import EventLog
+from warren.server.outgoing import Outgoing
+from warren.server.turn import FlushTurn
+from warren.wire.codec import FrameReader, MethodFrame
+
+LINK_FRAME_BYTES_MAX: Final = 1_048_576
+HANDSHAKE_FRAME_BYTES_MAX: Final = 4_096
+HANDSHAKE_S_MAX: Final = 5.0
+PULSE_S: Final = 2.0
+# A link that brings nothing for this many pulses is as good as broken.
+PULSES_MISSED_MAX: Final = 4
+
+_log = EventLog("link")
+
+
+class Machine(Protocol):
+    """What a link is for, once both sides know each other."""
+
+    def process(self, events: list[Any]) -> None: ...
+
+
+class LinkProtocol(asyncio.Protocol):
+    """`handshake(control)` answers until `machine` is given; `on_lost` is called once."""
+
+    def __init__(self, flush_turn: FlushTurn, message_size_max: int, is_client: bool) -> None:
+        self.outgoing = Outgoing(LINK_FRAME_BYTES_MAX, flush_turn)
+        self.machine: Machine | None = None
+        self.handshake: Callable[[Control], Control | None] | None = None
+        self.on_lost: Callable[[str], None] | None = None
+        self.peer = "?"
+        self._reader = FrameReader(HANDSHAKE_FRAME_BYTES_MAX, message_size_max)
+        self._reader.is_client = is_client
+        self._reader.stepwise = True
+        self._transport: asyncio.Transport | None = None
+        self._octets_seen = 0
+        self._silent_pulses = 0
+        self._reason = "the other side closed it"
+        self._timer: asyncio.TimerHandle | None = None
+
+    # The socket.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are, but not by class
+        self.outgoing.attach(self._transport)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(HANDSHAKE_S_MAX, self._too_late)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            events = self._reader.feed(data)
+            while events and self.machine is None:
+                self._shake_hands(events.pop(0))
+                events = events or self._reader.feed(b"")
+            if events and self.machine is not None:
+                self.machine.process(events)
+        except (LinkRefused, MalformedControl) as error:
+            self.refuse(str(error))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.outgoing.detach()
+        self._transport = None
+        on_lost, self.on_lost = self.on_lost, None
+        if on_lost is not None:
+            on_lost(str(error) if error is not None else self._reason)
+
+    def pause_writing(self) -> None:
+        self.outgoing.pause()
+
+    def resume_writing(self) -> None:
+        self.outgoing.resume()
+
+    # The handshake.
+
+    def say(self, control: Control) -> None:
+        self.outgoing.output.method(0, encode_control(control))
+
+    def begin(self, machine: Machine) -> None:
+        """The other side has proved itself."""
+        self.machine = machine
+        self._reader.frame_max = LINK_FRAME_BYTES_MAX
+        self._reader.stepwise = False
+        self._schedule_pulse()
+
+    def refuse(self, reason: str) -> None:
+        """Say why and close; the reason is logged by whoever waits for the end."""
+        self._reason = reason
+        if self._transport is not None and not self._transport.is_closing():
+            if self.machine is None:
+                self.say(Refused(reason))
+            self.outgoing.flush()
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        self._reason = reason
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _shake_hands(self, event: object) -> None:
+        if not isinstance(event, MethodFrame) or not is_control(event.payload):
+            raise LinkRefused("this is a port for nodes of the cluster, not for clients")
+        assert self.handshake is not None, "set when the link is made"
+        answer = self.handshake(decode_control(event.payload))
+        if answer is not None:
+            self.say(answer)
+
+    def _too_late(self) -> None:
+        if self.machine is None:
+            self.refuse(f"no handshake within {HANDSHAKE_S_MAX:g} s")
+
+    # The pulse.
+
+    def _schedule_pulse(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(PULSE_S, self._pulse)
+
+    def _pulse(self) -> None:
+        """Both sides send, both look whether anything came."""
+        self._silent_pulses += 1
+        if self._reader.octets != self._octets_seen:
+            self._silent_pulses = 0
+            self._octets_seen = self._reader.octets
+        if self._silent_pulses > PULSES_MISSED_MAX:
+            self.abort(f"silence for {PULSES_MISSED_MAX * PULSE_S:g} s")
+            return
+        self.say(Ping())
+        self._schedule_pulse()

@@ -1,0 +1,244 @@
+"""All links of a node: those it makes to ask other nodes, and those that other nodes make to it.
+
+A link to another node is kept for as long as that node has a session, and made anew whenever it
+breaks, at once and then ever less often. Whether a node is alive is for its session to say, never
+for a link: a broken link only means that nothing gets through at the moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from warren.broker.vhost import VirtualHost
+from warren.cluster.asker import Asker
+from warren.cluster.control import Applied, Control
+from warren.cluster.delegate import Delegate, Handle
+from warren.cluster.inbox import Inbox
+from warren.cluster.link_handshake import (
+    NONCE_BYTES,
+    AskerHandshake,
+    Identity,
+    ServerHandshake,
+)
+from warren.queues.queue import Queue
+from warren.server.config_values import Endpoint
+from warren.server.context import ConnectionContext
+from warren.server.link_protocol import LinkProtocol
+from warren.server.logs import EventLog
+from warren.server.sockets import address_of, bind
+
+RECONNECT_S_MIN: Final = 0.05
+RECONNECT_S_MAX: Final = 2.0
+CONNECT_S_MAX: Final = 5.0
+BACKLOG: Final = 128
+# Every node asks every other over one link; more than that are strangers.
+LINKS_ACCEPTED_MAX: Final = 1_024
+
+_log = EventLog("link")
+
+
+class ServedLink:
+    """A link that another node has made: what the `Delegate` behind it needs."""
+
+    def __init__(self, context: ConnectionContext, link: LinkProtocol) -> None:
+        self.output = link.outgoing.output
+        self.turn_clock = context.turn_clock
+        self.vhosts: Mapping[str, VirtualHost] = context.broker.vhosts
+        self._context = context
+        self._link = link
+
+    def answers_due(self, handle: Handle) -> None:
+        self._link.outgoing.confirms_due(handle)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> object:
+        return self._context.spawn(work)
+
+
+class AskedNode:
+    """Another node, for as long as its session lasts: the link to it, and its `Asker`."""
+
+    def __init__(self, links: Links, name: str, address: Endpoint) -> None:
+        loop = asyncio.get_running_loop()
+        self.name = name
+        self.address = address
+        self.asker = Asker(name, loop.create_future, lambda r: links.on_applied(name, r))
+        self._links = links
+        self._link: LinkProtocol | None = None
+        self._task = loop.create_task(self._keep_linked())
+
+    def close(self) -> None:
+        """Its session has ended, or ours is about to."""
+        self._task.cancel()
+        if self._link is not None:
+            self._link.on_lost = None
+            self._link.abort("the node's session has ended")
+        self.asker.lost()
+        self._links.context.brake.forget(self.asker.credit)
+
+    def say_applied(self, revision: int) -> None:
+        self.asker.tell(Applied(revision))
+
+    async def _keep_linked(self) -> None:
+        self._links.context.brake.watch(self.asker.credit)
+        wait_s = RECONNECT_S_MIN
+        while True:
+            lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            reason = await self._connect(lost)
+            if reason is None:
+                wait_s = RECONNECT_S_MIN
+                reason = await lost
+                self.asker.disconnected()
+            _log.warning("no link", node=self.name, address=self.address, reason=reason)
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, RECONNECT_S_MAX)
+
+    async def _connect(self, lost: asyncio.Future[str]) -> str | None:
+        """None once the link stands, else why it does not; `lost` tells of its end."""
+        links = self._links
+        handshake = AskerHandshake(links.me, self.name, secrets.token_bytes(NONCE_BYTES))
+        stands: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        link = links.new_link(is_client=True)
+        link.peer = self.name
+
+        def handle(control: Control) -> Control | None:
+            answer = handshake.handle(control)
+            if handshake.is_done:
+                self._link = link
+                link.begin(self.asker)
+                self.asker.connected(link.outgoing.output)
+                links.introduce(self)
+                stands.set_result(None)
+            return answer
+
+        def on_lost(reason: str) -> None:
+            self._link = None
+            for future in (stands, lost):
+                if not future.done():
+                    future.set_result(reason)
+
+        link.handshake = handle
+        link.on_lost = on_lost
+        try:
+            async with asyncio.timeout(CONNECT_S_MAX):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: link,
+                    self.address.host or "127.0.0.1",
+                    self.address.port,
+                    ssl=links.client_tls,
+                )
+                link.say(handshake.begin())
+                return await stands
+        except TimeoutError:
+            link.abort("it took too long")
+            return f"no answer within {CONNECT_S_MAX:g} s"
+        except OSError as error:
+            return error.strerror or str(error)
+
+
+class Links:
+    def __init__(self, context: ConnectionContext, me: Identity) -> None:
+        self.context = context
+        self.me = me
+        self.nodes: dict[str, AskedNode] = {}
+        self.server_tls: ssl.SSLContext | None = None
+        self.client_tls: ssl.SSLContext | None = None
+        self.on_applied: Callable[[str, int], None] = lambda node, revision: None
+        self.revision = 0
+        self._accepted: dict[LinkProtocol, Delegate] = {}
+        self._inboxes: dict[tuple[str, str], dict[Queue, Inbox]] = {}
+        self._arriving: set[LinkProtocol] = set()
+        self._server: asyncio.Server | None = None
+        self._socket: Any = None
+
+    # Life.
+
+    def bind(self, endpoint: Endpoint) -> None:
+        """Raises CannotListenError."""
+        self._socket = bind(endpoint, "links between nodes", "--cluster-port")
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return address_of(self._socket)
+
+    async def open(self) -> None:
+        self._server = await asyncio.get_running_loop().create_server(
+            self._accept, sock=self._socket, backlog=BACKLOG, ssl=self.server_tls
+        )
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for node in tuple(self.nodes):
+            self.remove(node)
+        for link in (*self._accepted, *self._arriving):
+            link.abort("this node is stopping")
+
+    def new_link(self, is_client: bool) -> LinkProtocol:
+        config = self.context.config
+        return LinkProtocol(self.context.flush_turn, config.max_message_size, is_client)
+
+    # Other nodes, as their sessions come and go.
+
+    def add(self, name: str, address: Endpoint) -> AskedNode:
+        node = self.nodes[name] = AskedNode(self, name, address)
+        return node
+
+    def remove(self, name: str) -> None:
+        node = self.nodes.pop(name, None)
+        if node is not None:
+            node.close()
+
+    def forget_incarnation(self, name: str, incarnation: str) -> None:
+        """It will not send anything again."""
+        self._inboxes.pop((name, incarnation), None)
+
+    def tell_applied(self, revision: int) -> None:
+        """Our topology is that of this revision: everybody who waits for us may go on."""
+        self.revision = revision
+        for node in self.nodes.values():
+            node.say_applied(revision)
+
+    def introduce(self, node: AskedNode) -> None:
+        _log.info("link stands", node=node.name, address=node.address)
+        node.say_applied(self.revision)
+
+    # Links that others make.
+
+    def _accept(self) -> LinkProtocol:
+        link = self.new_link(is_client=False)
+        handshake = ServerHandshake(self.me, secrets.token_bytes(NONCE_BYTES))
+        self._arriving.add(link)
+
+        def handle(control: Control) -> Control:
+            answer = handshake.handle(control)
+            if handshake.is_done:
+                self._serve(link, handshake)
+            return answer
+
+        link.handshake = handle
+        link.on_lost = lambda reason: self._lost(link, reason)
+        if len(self._accepted) + len(self._arriving) > LINKS_ACCEPTED_MAX:
+            asyncio.get_running_loop().call_soon(link.refuse, "too many links")
+        return link
+
+    def _serve(self, link: LinkProtocol, handshake: ServerHandshake) -> None:
+        peer = handshake.peer
+        link.peer = peer.node
+        inboxes = self._inboxes.setdefault((peer.node, peer.incarnation), {})
+        delegate = Delegate(
+            ServedLink(self.context, link), inboxes, lambda r: self.on_applied(peer.node, r)
+        )
+        self._arriving.discard(link)
+        self._accepted[link] = delegate
+        link.begin(delegate)
+
+    def _lost(self, link: LinkProtocol, reason: str) -> None:
+        self._arriving.discard(link)
+        delegate = self._accepted.pop(link, None)
+        if delegate is not None:
+            delegate.close()
+        _log.info("link of another node ended", node=link.peer, reason=reason)

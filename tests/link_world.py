@@ -1,0 +1,129 @@
+"""Two nodes' ends of a link in one process: real queues, real frames, no socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from broker_world import BrokerWorld
+from warren.cluster.asker import Asker
+from warren.cluster.delegate import Delegate, Handle
+from warren.cluster.inbox import Inbox
+from warren.cluster.remote_queue import RemoteQueue
+from warren.model.counters import MessageCounters
+from warren.model.records import QueueRecord
+from warren.queues.consumers import Consumer
+from warren.queues.delivery import Deliveries, TurnClock
+from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
+from warren.wire.codec import FrameReader, Message, OutputBuffer, PropertyBlock
+
+FRAME_MAX = 1 << 20
+NO_PROPERTIES = PropertyBlock(b"\0\0")
+
+
+def message(body: bytes) -> Message:
+    return Message(b"\0\x01q", NO_PROPERTIES, body)
+
+
+class Surroundings:
+    def __init__(self, world: BrokerWorld) -> None:
+        self.output = OutputBuffer(FRAME_MAX, 1 << 30, lambda: None)
+        self.turn_clock = TurnClock()
+        self.vhosts = world.broker.vhosts
+        self.due: list[Handle] = []
+
+    def answers_due(self, handle: Handle) -> None:
+        self.due.append(handle)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> object:
+        return asyncio.get_running_loop().create_task(work)
+
+
+class Outcomes:
+    """A publisher that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.confirms: list[int] = []
+        self.refusals: list[int] = []
+
+    def confirmed(self, sequence: int) -> None:
+        self.confirms.append(sequence)
+
+    def rejected(self, sequence: int) -> None:
+        self.refusals.append(sequence)
+
+
+class LinkWorld:
+    """`move` carries frames both ways until nobody has anything to say."""
+
+    def __init__(self, world: BrokerWorld) -> None:
+        self.world = world
+        self.inboxes: dict[Queue, Inbox] = {}
+        self.applied: list[int] = []
+        self.asker = Asker("home", asyncio.get_running_loop().create_future)
+        self.connect()
+
+    def connect(self) -> None:
+        self.around = Surroundings(self.world)
+        self.delegate = Delegate(self.around, self.inboxes, self.applied.append)
+        self.asker_output = OutputBuffer(FRAME_MAX, 1 << 30, lambda: None)
+        self._to_home = FrameReader(FRAME_MAX, FRAME_MAX)
+        self._to_asker = FrameReader(FRAME_MAX, FRAME_MAX)
+        self._to_asker.is_client = True
+        self.asker.connected(self.asker_output)
+
+    def cut(self) -> None:
+        """Whatever is under way is lost."""
+        self.asker.disconnected()
+        self.delegate.close()
+
+    def move(self) -> None:
+        while self.to_home() | self.to_asker():
+            pass
+
+    def to_home(self) -> bool:
+        data = b"".join(self.asker_output.take())
+        self.delegate.process(self._to_home.feed(data))
+        return bool(data)
+
+    def to_asker(self) -> bool:
+        due, self.around.due = self.around.due, []
+        for handle in due:
+            handle.flush()
+        data = b"".join(self.around.output.take())
+        self.asker.process(self._to_asker.feed(data))
+        return bool(data)
+
+    async def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
+        task = asyncio.get_running_loop().create_task(question)
+        async with asyncio.timeout(10):
+            while not task.done():
+                await asyncio.sleep(0.001)
+                self.move()
+        return task.result()
+
+    async def declared(self, name: str = "q") -> tuple[Queue, RemoteQueue]:
+        record = QueueRecord("/", name)
+        queue = await self.world.vhost.declare_queue(record, False, "")
+        return queue, RemoteQueue(record, QueueSettings(), self.asker)
+
+
+class RemoteClient:
+    """A client's channel on the asking node."""
+
+    def __init__(self) -> None:
+        self.output = OutputBuffer(FRAME_MAX, 1 << 30, lambda: None)
+        self.deliveries = Deliveries(1, self.output, TurnClock(), MessageCounters())
+        self._reader = FrameReader(FRAME_MAX, FRAME_MAX)
+        self._reader.is_client = True
+
+    def consumer(self, queue: RemoteQueue, no_ack: bool = False, prefetch: int = 0) -> Consumer:
+        return Consumer(queue, self.deliveries, "tag", no_ack, prefetch)
+
+    def received(self) -> list[Any]:
+        return self._reader.feed(b"".join(self.output.take()))
+
+    def bodies(self) -> list[bytes]:
+        return [delivery.message.body for delivery in self.received()]

@@ -1,0 +1,105 @@
+"""Two nodes meet: who is let in, who is not, and what is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from warren.cluster.control import Accepted, Hello, Proof, Refused, Welcome
+from warren.cluster.link_handshake import (
+    AskerHandshake,
+    Identity,
+    LinkRefused,
+    ServerHandshake,
+)
+
+ASKER = Identity("c", "a", "a1", "1.0", b"secret")
+SERVER = Identity("c", "s", "s1", "1.0", b"secret")
+NONCES = (b"n" * 32, b"m" * 32)
+
+
+def meet(asker: Identity, server: Identity, peer: str = "s") -> tuple[AskerHandshake, bool]:
+    asking, serving = AskerHandshake(asker, peer, NONCES[0]), ServerHandshake(server, NONCES[1])
+    proof = asking.handle(serving.handle(asking.begin()))
+    assert proof is not None
+    asking.handle(serving.handle(proof))
+    return asking, serving.is_done
+
+
+def test_nodes_with_one_secret_meet() -> None:
+    asking, is_served = meet(ASKER, SERVER)
+    assert asking.is_done
+    assert is_served
+    assert asking.peer_incarnation == "s1"
+
+
+def test_a_server_with_another_secret_is_not_asked() -> None:
+    with pytest.raises(LinkRefused, match="'s' has another cluster secret"):
+        meet(ASKER, replace(SERVER, secret=b"other"))
+
+
+def test_an_asker_that_cannot_prove_itself_is_not_served() -> None:
+    serving = ServerHandshake(SERVER, NONCES[1])
+    serving.handle(AskerHandshake(ASKER, "s", NONCES[0]).begin())
+    with pytest.raises(LinkRefused, match="'a' has another cluster secret"):
+        serving.handle(Proof(bytes(32)))
+    assert not serving.is_done
+
+
+def test_a_proof_of_the_server_does_not_serve_the_asker() -> None:
+    """Reflection: what we proved must not prove anything about somebody else."""
+    serving = ServerHandshake(SERVER, NONCES[1])
+    welcome = serving.handle(AskerHandshake(ASKER, "s", NONCES[0]).begin())
+    assert isinstance(welcome, Welcome)
+    with pytest.raises(LinkRefused):
+        serving.handle(Proof(welcome.proof))
+
+
+def test_a_proof_is_good_for_one_meeting_only() -> None:
+    first = AskerHandshake(ASKER, "s", NONCES[0])
+    proof = first.handle(ServerHandshake(SERVER, NONCES[1]).handle(first.begin()))
+    assert isinstance(proof, Proof)
+    later = ServerHandshake(SERVER, b"x" * 32)
+    later.handle(first.begin())
+    with pytest.raises(LinkRefused):
+        later.handle(proof)
+
+
+def test_another_protocol_is_refused_with_both_numbers() -> None:
+    hello = Hello(99, "9.9", "c", "a", "a1", NONCES[0])
+    with pytest.raises(LinkRefused, match=r"node 'a' \(9.9\) speaks version 99 .* this node 1"):
+        ServerHandshake(SERVER, NONCES[1]).handle(hello)
+
+
+def test_another_cluster_is_refused_by_name() -> None:
+    with pytest.raises(LinkRefused, match="this is cluster 'c', not 'd'"):
+        meet(replace(ASKER, cluster="d"), SERVER)
+
+
+def test_a_second_node_of_the_same_name_is_refused() -> None:
+    with pytest.raises(LinkRefused, match="there is a node 's' already"):
+        meet(replace(ASKER, node="s"), SERVER)
+
+
+def test_somebody_else_at_an_address_is_noticed() -> None:
+    with pytest.raises(LinkRefused, match="at the address of node 't' answers node 's'"):
+        meet(ASKER, SERVER, peer="t")
+
+
+def test_a_refusal_is_passed_on_in_words() -> None:
+    asking = AskerHandshake(ASKER, "s", NONCES[0])
+    with pytest.raises(LinkRefused, match="node 's' refused us: no"):
+        asking.handle(Refused("no"))
+
+
+@pytest.mark.parametrize("control", [Accepted(), Proof(b"")])
+def test_what_comes_out_of_turn_ends_it(control: Accepted | Proof) -> None:
+    with pytest.raises(LinkRefused, match="out of turn"):
+        AskerHandshake(ASKER, "s", NONCES[0]).handle(control)
+    with pytest.raises(LinkRefused, match="out of turn"):
+        ServerHandshake(SERVER, NONCES[1]).handle(control)
+
+
+def test_the_secret_is_not_shown() -> None:
+    assert "secret" not in repr(ASKER)
