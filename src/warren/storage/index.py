@@ -61,6 +61,7 @@ class IndexStore:
         self.embed_below = 4_096
         self.on_failure: Callable[[OSError], None] | None = None
         self.findings = Findings()
+        self.messages_read = 0
         self._host = host
         self._stores = (bodies, transient_bodies)
         self._register = QueueRegister()
@@ -166,6 +167,7 @@ class IndexStore:
     async def close(self, delivered: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> None:
         """Write down what is needed to go on; `delivered` are runs (first, count) per queue."""
         self._batches.stop_retrying()
+        self._reading.stop()
         await self._chores.stop()
         try:
             await self._close_cleanly(delivered or {})
@@ -222,8 +224,9 @@ class IndexStore:
 
         async def read() -> None:
             entries = await self._reading.read(queue, *span, bytes_max)
-            self.messages_read += len(entries)
-            done(entries)
+            if entries is not None:
+                self.messages_read += len(entries)
+                done(entries)
 
         self._host.workers.spawn(read())
 
@@ -275,7 +278,6 @@ class IndexStore:
     def _make(self, queue_id: int, name: str) -> QueueIndex:
         queue = QueueIndex(self._batches, queue_id, name)
         queue.reader = self
-        self.messages_read = 0
         self.queues[name] = queue
         return queue
 

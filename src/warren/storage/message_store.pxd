@@ -14,6 +14,7 @@ cdef class MessageStore:
     cdef public FileTable _table
     cdef object _housekeeping
     cdef object _compactor
+    cdef object _patience
     cdef object _recovery
     cpdef object write(self, QueuedType queued)
     cpdef bint cancel(self, QueuedType queued) except -1

@@ -22,6 +22,7 @@ in no file; whoever has them writes them again, or says no to the publisher.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ from warren.storage.compactor import Compactor
 from warren.storage.disk import Buffer, Disk
 from warren.storage.file_table import PATIENCE_FILES, FileTable
 from warren.storage.housekeeping import Housekeeping
+from warren.storage.patience import Patience
 from warren.storage.record_format import CorruptRecord
 from warren.storage.store_counters import StoreCounters
 from warren.storage.store_files import FILE_BYTES, StoreDirectory, StoreFile
@@ -74,6 +76,7 @@ class MessageStore:
         self._compactor = Compactor(
             self._directory, self._table, workers, self._housekeeping, self.counters
         )
+        self._patience = Patience(workers)
         self._recovery: Recovery | None = None
 
     # Opening: open, then seen and died for what the journal tells, then recovered.
@@ -197,19 +200,24 @@ class MessageStore:
     # Reading.
 
     async def read(self, file: int, offset: int, size: int) -> Message:
-        """Raises CorruptRecord."""
+        """Raises CorruptRecord, and OSError."""
         (found,) = await self.read_many([(file, offset, size)])
         if isinstance(found, CorruptRecord):
             raise found
         return found
 
     async def read_many(self, locations: Sequence[Location]) -> list[Message | CorruptRecord]:
-        """All of them, in order, by one visit to a thread."""
+        """All of them, in order, by one visit to a thread.
+
+        A disk that will not read is asked again, until it does (patience.py) or the store is
+        closed: then this raises OSError.
+        """
         window = ReadWindow(self._table, self._buffer, locations)
         if window.groups:
             try:
                 read = partial(window.read, self._directory)
-                await self._workers.run_in_thread(read)
+                if await self._patience.read(read, _always) is None:
+                    raise OSError(errno.EIO, "the store is being closed")
             finally:
                 window.release()
                 if self._table.doomed:
@@ -233,6 +241,7 @@ class MessageStore:
     async def close(self) -> None:
         """After the last batch is done."""
         assert not self._buffer.flight
+        self._patience.end()
         await self._compactor.close()
         await self._housekeeping.close()
 
@@ -309,3 +318,7 @@ class MessageStore:
     def _corrupt(self, corrupt: CorruptRecord) -> None:
         self.counters.records_corrupt += 1
         _log.error("message store %s: %s", self._directory.path, corrupt)
+
+
+def _always() -> bool:
+    return True

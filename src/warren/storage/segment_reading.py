@@ -7,7 +7,7 @@ A segment in which they do not is read as a whole, and sorted.
 
 What should be there and is not, in whatever way the file came to harm, is lost: it is counted,
 reported, and acknowledged, so that nobody waits for it. A disk that will not read is another thing:
-it is asked again, and if it goes on like that the messages are left where they are.
+it is asked again, and the messages are left where they are (patience.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from warren.storage.disk import Disk
 from warren.storage.index_format import FILE_HEADER_BYTES
 from warren.storage.index_records import EntryReader
+from warren.storage.patience import Patience
 from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, Segment, places_of, runs_of
 from warren.wire.codec import QueuedMessage
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from warren.storage.queue_index import QueueIndex
 
 CHUNK_BYTES_MIN: Final = 64 * 1_024
-ATTEMPTS: Final = 10
-RETRY_S: Final = 1.0
 
 _log = logging.getLogger("warren.storage")
 
@@ -52,6 +51,7 @@ class Piece:
 
     path: Path
     segment: Segment
+    wanted: int
     reader: EntryReader
     offset: int
     end: int
@@ -60,18 +60,26 @@ class Piece:
     is_missing: bool = False
 
     def read(self, disk: Disk) -> list[QueuedMessage]:
+        """May be called again if it raises OSError."""
+        start = self.offset
         try:
             descriptor = disk.open(self.path)
         except FileNotFoundError:
             self.is_complete = self.is_missing = True
             return []
+        entries: list[QueuedMessage] = []
         try:
-            return self._read(disk, descriptor)
+            self._read(disk, descriptor, entries)
+        except OSError as error:
+            error.filename = error.filename or str(self.path)
+            if not entries or not self.segment.is_ordered:
+                self.offset = start
+                raise
         finally:
             disk.close(descriptor)
+        return entries
 
-    def _read(self, disk: Disk, descriptor: int) -> list[QueuedMessage]:
-        entries: list[QueuedMessage] = []
+    def _read(self, disk: Disk, descriptor: int, entries: list[QueuedMessage]) -> None:
         room = self.bytes_max
         chunk = max(CHUNK_BYTES_MIN, room)
         while room > 0 and not self.is_complete:
@@ -85,7 +93,6 @@ class Piece:
                 self.is_complete = True
             if not self.reader.position:
                 chunk *= 2  # a record larger than that, or damage
-        return entries
 
 
 class SegmentReading:
@@ -94,13 +101,17 @@ class SegmentReading:
         self._layout = layout
         self._salt = salt
         self._cursors: dict[int, Cursor] = {}
+        self._patience = Patience(host.workers)
         self.entries_read = 0
         self.entries_lost = 0
 
     async def read(
         self, queue: QueueIndex, start: int, end: int, bytes_max: int
-    ) -> list[QueuedMessage]:
-        """The first messages alive in segments from `start` to before `end`, in order."""
+    ) -> list[QueuedMessage] | None:
+        """The first messages alive in segments from `start` to before `end`, in order.
+
+        None if nobody wants them any more, because the queue or the node is going.
+        """
         queue.close_run()
         entries: list[QueuedMessage] = []
         for number in self._numbers(queue, start, end):
@@ -110,15 +121,24 @@ class SegmentReading:
             wanted = segment.readable & _range_places(number, start, end)
             if not wanted:
                 continue
-            found = await self._read_segment(queue, segment, wanted, bytes_max)
+            piece = self._piece(queue, segment, wanted, bytes_max)
+            found = await self._perform(queue, piece, is_patient=not entries)
+            if found is None and not entries:
+                return None
+            entries.extend(found or ())
+            if found is None or not piece.is_complete:
+                break
             bytes_max -= sum(queued.size for queued in found)
-            entries.extend(found)
         mark_redelivered(queue, entries)
         self.entries_read += len(entries)
         return entries
 
     def forget(self, queue_id: int) -> None:
         self._cursors.pop(queue_id, None)
+
+    def stop(self) -> None:
+        """Try nothing again that has failed."""
+        self._patience.end()
 
     @staticmethod
     def _numbers(queue: QueueIndex, start: int, end: int) -> list[int]:
@@ -127,15 +147,14 @@ class SegmentReading:
             return [n for n in range(first, last + 1) if n in queue.segments]
         return sorted(n for n in queue.segments if first <= n <= last)
 
-    async def _read_segment(
-        self, queue: QueueIndex, segment: Segment, wanted: int, bytes_max: int
-    ) -> list[QueuedMessage]:
+    def _piece(self, queue: QueueIndex, segment: Segment, wanted: int, bytes_max: int) -> Piece:
         first = segment.base + (wanted & -wanted).bit_length() - 1
         cursor = self._cursors.setdefault(queue.queue_id, Cursor())
         can_resume = cursor.segment is segment and cursor.sequence <= first
-        piece = Piece(
+        return Piece(
             path=self._layout.segment_file(queue.name, segment.number),
             segment=segment,
+            wanted=wanted,
             reader=EntryReader(
                 self._salt,
                 segment.base,
@@ -145,31 +164,27 @@ class SegmentReading:
             end=segment.file_size,
             bytes_max=bytes_max if segment.is_ordered else segment.file_size,
         )
-        entries = await self._perform(piece)
+
+    async def _perform(
+        self, queue: QueueIndex, piece: Piece, *, is_patient: bool
+    ) -> list[QueuedMessage] | None:
+        read = partial(piece.read, self._host.disk)
+        if is_patient:
+            entries = await self._patience.read(read, lambda: not queue.is_deleted)
+        else:
+            entries = await self._patience.read_once(read)
+        if entries is None:
+            return None
+        segment = piece.segment
         if not segment.is_ordered:
             entries.sort(key=attrgetter("sequence"))
         self._cursors[queue.queue_id] = Cursor(segment, piece.reader.passed, piece.offset)
-        self._check(queue, piece, wanted, entries)
+        self._check(queue, piece, entries)
         return entries
 
-    async def _perform(self, piece: Piece) -> list[QueuedMessage]:
-        """Read; and again if the disk fails, for a while."""
-        start = piece.offset
-        for _ in range(ATTEMPTS):
-            try:
-                return await self._host.workers.run_in_thread(partial(piece.read, self._host.disk))
-            except OSError as error:
-                _log.error("cannot read %s: %s", piece.path, error)
-                piece.offset = start
-                await self._host.workers.pause(RETRY_S)
-        _log.error("giving up on %s until the next start", piece.path)
-        return []
-
-    def _check(
-        self, queue: QueueIndex, piece: Piece, wanted: int, entries: list[QueuedMessage]
-    ) -> None:
+    def _check(self, queue: QueueIndex, piece: Piece, entries: list[QueuedMessage]) -> None:
         """Everything alive that the reader has passed must have been there."""
-        segment = piece.segment
+        segment, wanted = piece.segment, piece.wanted
         if not piece.is_complete and entries:
             passed = entries[-1].sequence + 1 - segment.base
             wanted &= (1 << passed) - 1

@@ -45,23 +45,20 @@ class Wanted:
 def read_messages(
     directory: StoreDirectory, file: StoreFile, wanted: Sequence[Wanted]
 ) -> list[Message | CorruptRecord]:
-    """The messages of one file, in the order they were asked for."""
+    """The messages of one file, in the order they were asked for. Raises OSError."""
     disk = directory.disk
+    path = directory.file(file.number)
     try:
-        descriptor = disk.open(directory.file(file.number))
+        descriptor = disk.open(path)
+    except FileNotFoundError:
+        return [CorruptRecord(*one.home, "its file is gone") for one in wanted]
+    try:
+        return [_message(disk, descriptor, file.salt, one) for one in wanted]
     except OSError as error:
-        return [CorruptRecord(*one.home, f"cannot be opened: {error}") for one in wanted]
-    try:
-        return [_read(disk, descriptor, file.salt, one) for one in wanted]
+        error.filename = error.filename or str(path)
+        raise
     finally:
         disk.close(descriptor)
-
-
-def _read(disk: Disk, descriptor: int, salt: int, wanted: Wanted) -> Message | CorruptRecord:
-    try:
-        return _message(disk, descriptor, salt, wanted)
-    except OSError as error:
-        return CorruptRecord(*wanted.home, f"cannot be read: {error}")
 
 
 def _message(disk: Disk, descriptor: int, salt: int, wanted: Wanted) -> Message | CorruptRecord:
@@ -110,11 +107,13 @@ class ReadWindow:
         for store_file in self.groups:
             store_file.users += 1
 
-    def read(self, directory: StoreDirectory) -> None:
+    def read(self, directory: StoreDirectory) -> list[Message | CorruptRecord]:
+        """All that was found; may be called again if it raises OSError."""
         for file, group in self.groups.items():
             messages = read_messages(directory, file, [wanted for _, wanted in group])
             for (index, _), message in zip(group, messages, strict=True):
                 self.found[index] = message
+        return self.found
 
     def release(self) -> None:
         for file in self.groups:

@@ -141,11 +141,15 @@ class VhostStorage:
         self._host.workers.spawn(self._read_bodies(entries, done))
 
     async def _read_bodies(self, entries: list[QueuedMessage], done: Callable[[], None]) -> None:
-        """What cannot be read stays without a message; the store has reported it."""
+        """What is lost stays without a message; the store has reported it."""
         for store, is_transient in ((self._bodies, False), (self._transient_bodies, True)):
             mine = [q for q in entries if (q.store_file >= TRANSIENT_FILE_MIN) is is_transient]
             locations = [(q.store_file, q.store_offset, q.size) for q in mine]
-            for queued, found in zip(mine, await store.read_many(locations), strict=True):
+            try:
+                read = await store.read_many(locations)
+            except OSError:  # at the end of a stop
+                return
+            for queued, found in zip(mine, read, strict=True):
                 if isinstance(found, Message):
                     queued.message = found
         done()

@@ -159,19 +159,3 @@ async def test_a_stop_ends_although_the_disk_does_not_write(world: IndexWorld) -
     recovered = await again.open()
     assert [queued.sequence for queued in recovered["q"].journaled] == [0]
     await again.close()
-
-
-async def test_a_disk_that_will_not_read_is_asked_again(world: IndexWorld) -> None:
-    for _ in range(10):
-        world.publish()
-    await world.shorten_journal()
-    disk_of(world).fail("read", errno.EIO, times=3, on=".idx")
-    assert len(await world.read()) == 10
-    disk_of(world).fail("open", errno.EMFILE, times=3, on=".idx")
-    assert len(await world.read()) == 10
-    disk_of(world).fail("read", errno.EIO, times=1_000, on=".idx")
-    assert await world.read() == []
-    await world.abandon()
-    again = IndexWorld(world.directory)
-    assert (await again.open())["q"].count == 10, "what could not be read is not given up"
-    await again.close()
