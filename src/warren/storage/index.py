@@ -234,7 +234,7 @@ class IndexStore:
         self, queue: QueueIndex, span: tuple[int, int], bytes_max: int
     ) -> list[QueuedMessage]:
         """As `read`, for whoever can wait."""
-        return await self._reading.read(queue, *span, bytes_max)
+        return await self._reading.read(queue, *span, bytes_max) or []
 
     async def flush(self) -> None:
         """Return when all that was asked for until now is safe."""
