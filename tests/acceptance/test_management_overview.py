@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from acceptance.management_client import Api
 from broker_process import Address
 
+# Samples are taken every five seconds.
+SAMPLED_WITHIN_S: Final = 15.0
 VERSION: Final = "3.10.8"
 TOTALS: Final = {"messages", "messages_ready", "messages_unacknowledged"}
 
@@ -87,3 +91,27 @@ def test_columns_choose_what_is_shown_of_a_node(api: Api) -> None:
     name = api.must(api.get("overview"))["node"]
     assert api.must(api.get("nodes", name, columns="name")) == {"name": name}
     assert api.must(api.get("overview", columns="node")) == {"node": name}
+
+
+def test_the_overview_tells_of_the_past_when_it_is_asked(api: Api) -> None:
+    query = {"lengths_age": 20, "lengths_incr": 5, "msg_rates_age": 20, "msg_rates_incr": 5}
+    deadline = time.monotonic() + SAMPLED_WITHIN_S
+    samples: list[dict[str, int]] = []
+    while not samples and time.monotonic() < deadline:
+        time.sleep(0.2)
+        shown = api.must(api.get("overview", **query))
+        samples = shown["queue_totals"]["messages_details"]["samples"]
+    assert set(samples[0]) == {"sample", "timestamp"}
+    assert {"avg", "avg_rate"} <= set(shown["churn_rates"]["queue_created_details"])
+
+
+def test_a_queue_nobody_uses_says_since_when(api: Api, vhost: str) -> None:
+    api.must(api.put("queues", vhost, "idle", body={}))
+    deadline = time.monotonic() + SAMPLED_WITHIN_S
+    since = None
+    while since is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+        since = api.must(api.get("queues", vhost, "idle")).get("idle_since")
+    assert since is not None
+    moment = datetime.fromisoformat(since).timestamp()
+    assert abs(time.time() - moment) < 2 * SAMPLED_WITHIN_S

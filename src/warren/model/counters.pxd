@@ -19,6 +19,7 @@ cdef class MessageCounters:
     cdef public tuple rates
     cdef MessageCounters _sampled
     cdef uint64_t _sampled_events
+    cdef double _idle_s
     cpdef uint64_t events(self)
     cpdef object add(self, MessageCounters other)
     @cython.locals(events=uint64_t)

@@ -37,6 +37,12 @@ class MessageCounters:
         self.rates: tuple[float, ...] | None = None
         self._sampled: MessageCounters | None = None
         self._sampled_events = 0
+        self._idle_s = 0.0
+
+    @property
+    def idle_s(self) -> float:
+        """How long nothing had been counted at the last sample; 0 if anything has since."""
+        return self._idle_s if self.events() == self._sampled_events else 0.0
 
     def events(self) -> int:
         """Another number than before means that something was counted."""
@@ -81,8 +87,10 @@ class MessageCounters:
         events = self.events()
         if events == self._sampled_events:
             self.rates = None
+            self._idle_s += elapsed_s
             return
         self._sampled_events = events
+        self._idle_s = 0.0
         former = self._sampled
         self._sampled = MessageCounters()
         self._sampled.add(self)

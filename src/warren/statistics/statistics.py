@@ -110,6 +110,11 @@ class Statistics:
             "send_pend": connection.unsent_bytes,
         }
 
+    def idle_since_ms(self, counters: MessageCounters) -> int | None:
+        """When the last thing was counted; None if that is not a sample ago yet."""
+        idle_s = counters.idle_s
+        return None if idle_s == 0 else self._sampled_at_ms - int(1000 * idle_s)
+
     def of_vhost(self, vhost: str) -> Figures:
         """The `message_stats` of all that happened in a virtual host."""
         sampled = self._vhosts.get(vhost)

@@ -79,3 +79,16 @@ def test_traffic_has_a_rate_each_way() -> None:
     assert (traffic.receive_rate, traffic.send_rate) == (200.0, 100.0)
     traffic.sample(1_000, 500, 5.0)
     assert (traffic.receive_rate, traffic.send_rate) == (0.0, 0.0)
+
+
+def test_what_rests_knows_for_how_long() -> None:
+    counters = MessageCounters()
+    counters.sample(5.0)
+    assert counters.idle_s == 5.0
+    counters.publish += 1
+    assert counters.idle_s == 0
+    counters.sample(5.0)
+    assert counters.idle_s == 0
+    counters.sample(5.0)
+    counters.sample(5.0)
+    assert counters.idle_s == 10.0

@@ -9,11 +9,13 @@ from starlette.responses import Response
 
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG, MONITORS, visible_vhosts
+from warren.management.errors import bad_request
 from warren.management.json import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.sorting import in_slices
 from warren.management.views.channels import consumers_of
+from warren.management.views.history import Past, with_samples
 from warren.management.views.nodes import show_memory, show_node
 from warren.management.views.overview import show_contexts, show_listeners, show_versions
 from warren.queues.queue import Queue
@@ -27,12 +29,13 @@ async def _overview(call: Call) -> JsonObject:
     node, statistics = call.node, call.node.statistics
     vhosts = list(call.broker.vhosts.values())
     connections = node.open_connections()
+    rates, lengths = _past(call, "msg_rates"), _past(call, "lengths")
     return {
         **show_versions(node),
-        "churn_rates": statistics.churn(),
+        "churn_rates": with_samples(statistics.churn(), rates),
         "contexts": show_contexts(node),
         "listeners": show_listeners(node),
-        "message_stats": statistics.totals(),
+        "message_stats": with_samples(statistics.totals(), rates),
         "node": node.config.name,
         "object_totals": {
             "channels": sum(len(connection.channels) for connection in connections),
@@ -41,8 +44,19 @@ async def _overview(call: Call) -> JsonObject:
             "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
             "queues": sum(len(vhost.queues) for vhost in vhosts),
         },
-        "queue_totals": statistics.queue_totals(),
+        "queue_totals": with_samples(statistics.queue_totals(), lengths),
     }
+
+
+def _past(call: Call, kind: str) -> Past | None:
+    """What is to be told of the past: so many seconds of it, in steps of so many."""
+    age_s, increment_s = (call.query.get(f"{kind}_{what}") for what in ("age", "incr"))
+    if age_s is None or increment_s is None:
+        return None
+    if not all(n.isascii() and n.isdigit() and 0 < len(n) < 7 for n in (age_s, increment_s)):
+        raise bad_request(["not_integer", f"{kind}_age"])
+    statistics = call.node.statistics
+    return lambda name: statistics.history(name, int(age_s), int(increment_s))
 
 
 async def _own_totals(call: Call) -> JsonObject:

@@ -8,6 +8,7 @@ from warren.channels.channel import Channel
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
 from warren.management.views.connections import show_connection_reference
+from warren.management.views.moments import show_idle_since
 from warren.queues.consumers import Consumer
 from warren.server.connection import AmqpConnection
 
@@ -72,6 +73,7 @@ def show_channel(node: Node, place: ChannelPlace) -> JsonObject:
     }
     if stats := node.statistics.of_channel(channel):
         shown["message_stats"] = stats
+    show_idle_since(shown, node, channel.counters)
     return shown
 
 

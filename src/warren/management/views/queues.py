@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
+from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
@@ -68,6 +69,7 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
         shown.update(leader=node.config.name, members=members, online=members)
     if figures := node.statistics.of_queue(queue):
         shown["message_stats"] = figures
+    show_idle_since(shown, node, queue.counters)
     return shown
 
 
