@@ -25,6 +25,7 @@ from warren.storage.store_counters import StorageCounts
 from warren.storage.vhost_storage import VhostStorage
 
 CLOSE_S_MAX: Final = 10.0
+PROGRESS_S: Final = 2.0
 
 _log: Final = EventLog("storage")
 
@@ -127,11 +128,16 @@ class MessageStorage:
         )
         storage = VhostStorage(self._data_directory, vhost, host, self._sizes)
         storage.index.on_failure = self._failed
+        began = self._loop.time()
+        progress = asyncio.ensure_future(_report_progress(storage))
         try:
             await self._recover(storage)
         except DataDirectoryError:
             await committer.close()
             raise
+        finally:
+            progress.cancel()
+        _report_end(storage, self._loop.time() - began)
         self._committers[vhost] = committer
         self.vhosts[vhost] = storage
 
@@ -154,3 +160,34 @@ class MessageStorage:
         self._last_error = error.errno
         if self.on_failure is not None:
             self.on_failure(error)
+
+
+async def _report_progress(storage: VhostStorage) -> None:
+    """A start that takes long says what it is at."""
+    while True:
+        await asyncio.sleep(PROGRESS_S)
+        found = storage.index.findings
+        _log.info(
+            "recovering messages",
+            vhost=storage.index.layout.vhost,
+            reading=found.phase,
+            segments=f"{found.segments_read}/{found.segments_total}",
+            journal_files=f"{found.journal_files}/{found.journal_files_total}",
+            records=found.records,
+        )
+
+
+def _report_end(storage: VhostStorage, took_s: float) -> None:
+    queues = storage.recovered_queues
+    if queues:
+        found = storage.index.findings
+        _log.info(
+            "messages recovered",
+            vhost=storage.index.layout.vhost,
+            after="a clean stop" if found.is_clean else "a crash",
+            queues=len(queues),
+            messages=sum(queue.count for queue in queues),
+            damaged=found.damaged_stretches,
+            lost=found.lost_bodies,
+            took_ms=round(took_s * 1000),
+        )

@@ -65,6 +65,7 @@ class IndexStore:
         self._host = host
         self._stores = (bodies, transient_bodies)
         self._register = QueueRegister()
+        self._journal: Journal | None = None
 
     # Start and end.
 
@@ -72,7 +73,6 @@ class IndexStore:
         """Raises NewerFormat and FilesMissing, before anything is changed, and OSError."""
         _log.debug("vhost %r: recovery begins", self.layout.vhost)
         recovery = await self._recover()
-        self.findings = recovery.findings
         self._report()
         salt = self._host.random_bits(_SALT_BITS) if recovery.salt is None else recovery.salt
         await self._begin(recovery, salt)
@@ -102,8 +102,10 @@ class IndexStore:
         host = self._host
         bodies, transient_bodies = self._stores
         recovery = Recovery(self.layout, host.disk)
+        self.findings = recovery.findings
         await host.workers.run_in_thread(recovery.load)
         checkpoint = recovery.checkpoint
+        self.findings.phase = "message store"
         await bodies.open(None if checkpoint is None else checkpoint.store_state)
         await transient_bodies.open(None)
         await host.workers.run_in_thread(partial(recovery.replay, bodies))
@@ -118,7 +120,7 @@ class IndexStore:
 
     async def _begin(self, recovery: Recovery, salt: int) -> None:
         host = self._host
-        journal = Journal(self.layout, host.disk, salt)
+        journal = self._journal = Journal(self.layout, host.disk, salt)
         for number, size in recovery.journal_sizes.items():
             journal.keep(number, size)
         if recovery.journal_sizes:
@@ -174,6 +176,11 @@ class IndexStore:
         except OSError as error:
             _log.error("vhost %r: no clean stop: %s", self.layout.vhost, error)
         await self._host.workers.run_in_thread(self._batches.journal.close)
+
+    async def abandon(self) -> None:
+        """It could not be opened: let go of what was."""
+        if self._journal is not None:
+            await self._host.workers.run_in_thread(self._journal.close)
 
     async def _close_cleanly(self, delivered: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         await self._batches.close()

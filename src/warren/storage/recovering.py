@@ -13,11 +13,14 @@ from warren.wire.codec import QueuedMessage
 class Findings:
     """What recovery came upon, for the log and for tests."""
 
+    phase: str = "checkpoint"  # what is being read
     is_clean: bool = False
     checkpoint_problem: str = ""
     journal_files: int = 0
+    journal_files_total: int = 0
     records: int = 0
     segments_read: int = 0
+    segments_total: int = 0
     damaged_stretches: int = 0
     damaged_bytes: int = 0
     torn_bytes: int = 0  # at the end of the newest journal file

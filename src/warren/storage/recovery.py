@@ -164,6 +164,8 @@ class Recovery:
             self.queues = survey_segments(self._layout, self._disk, self.findings)
         first = self.checkpoint.journal_from if self.checkpoint is not None else 0
         numbers = sorted(number for number in self.journal_sizes if number >= first)
+        self.findings.phase = "journal"
+        self.findings.journal_files_total = len(numbers)
         ends = self._ends(numbers)
         for number in numbers:
             self._replay_file(number, ends.get(number), number == numbers[-1])

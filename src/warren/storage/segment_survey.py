@@ -55,12 +55,17 @@ def survey_segments(
     """All queues that have segments, by number; a power cut cannot take back what was found."""
     queues: dict[int, RecoveringQueue] = {}
     disk.sync_directory(layout.queues_directory)
-    for directory_name in disk.list(layout.queues_directory):
+    findings.phase = "segments"
+    names = disk.list(layout.queues_directory)
+    files = {name: disk.list(layout.queues_directory / name) for name in names}
+    numbers = {name: numbered(there, SEGMENT_SUFFIX) for name, there in files.items()}
+    findings.segments_total = sum(map(len, numbers.values()))
+    for directory_name in names:
         directory = layout.queues_directory / directory_name
         disk.sync_directory(directory)
         name: str | None = None
         unnamed: list[SegmentFile] = []
-        for number in numbered(disk.list(directory), SEGMENT_SUFFIX):
+        for number in numbers[directory_name]:
             file = _read_segment(disk, directory / f"{number}{SEGMENT_SUFFIX}", number, findings)
             if file is None:
                 continue

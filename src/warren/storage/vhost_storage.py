@@ -56,8 +56,15 @@ class VhostStorage:
         self.lazy: set[VariableQueue] = set()
 
     async def open(self) -> None:
-        """Find what is there. Raises NewerFormat and OSError."""
-        self._recovered = {queue.name: queue for queue in await self.index.open()}
+        """Find what is there. Raises NewerFormat, FilesMissing and OSError; then all is closed."""
+        try:
+            recovered = await self.index.open()
+        except BaseException:
+            await self.index.abandon()
+            await self._bodies.close()
+            await self._transient_bodies.close()
+            raise
+        self._recovered = {queue.name: queue for queue in recovered}
 
     def backing(self, name: str, is_durable: bool) -> VariableQueue:
         """For a queue, or one priority of it; with what it had before the start, if it had."""
@@ -68,6 +75,11 @@ class VhostStorage:
             _restore(backing, recovered)
         self.backings[name] = backing
         return backing
+
+    @property
+    def recovered_queues(self) -> list[RecoveredQueue]:
+        """What was found at the start and has not been asked for yet."""
+        return list(self._recovered.values())
 
     async def forget_unclaimed(self) -> int:
         """After all queues were made: delete what belongs to none of them; says how many."""
