@@ -107,7 +107,8 @@ class IndexSimulation:
         )
         self.transient_bodies.file_bytes = STORE_FILE_BYTES
         self.credit = Credit(1 << 40)
-        self.commit_credit = Credit(1 << 40)
+        self.journal_credit = Credit(1 << 40)
+        self.store_credit = Credit(1 << 40)
         host = IndexHost(
             disk,
             self.committer,
@@ -116,7 +117,8 @@ class IndexSimulation:
             StepPromise,
             self._bits,
             self.credit,
-            self.commit_credit,
+            self.journal_credit,
+            self.store_credit,
         )
         layout = IndexLayout(self.directory, "/")
         self.index = IndexStore(layout, host, self.bodies, self.transient_bodies)
@@ -197,7 +199,7 @@ class IndexSimulation:
         known = [k.queued for model in self.models.values() for k in model.alive.values()]
         waiting = [q for q in known if q is not None and q.state != SEGMENTED]
         assert self.credit.bytes_used == sum(q.size + 64 for q in waiting)
-        assert self.commit_credit.bytes_used == 0
+        assert self.journal_credit.bytes_used == self.store_credit.bytes_used == 0
 
     # What clients do.
 

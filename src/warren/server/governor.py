@@ -22,7 +22,6 @@ from warren.flow.paging import RELAX_BELOW, orders
 from warren.model.clock import Clock, TimerHandle
 from warren.server.logs import EventLog
 from warren.server.message_storage import MessageStorage
-from warren.storage.credits import INDEX_BYTES_MAX
 from warren.storage.variable_queue import VariableQueue
 
 LOOK_MS_MIN: Final = 50
@@ -30,11 +29,10 @@ LOOK_MS_MAX: Final = 1_000
 LOOK_TIME_SHARE_MAX: Final = 0.05
 # Messages cannot come faster than that.
 FILL_BYTES_PER_MS: Final = 500_000
+# Memory must be below the threshold for so long before messages stay there again.
+RELAX_AFTER_MS: Final = 5_000
 LAZY_WAITING_MAX: Final = 1_024
 """So many messages of lazy queues may stay in memory while more keep coming."""
-# Of the memory limit, for what waits for its segment.
-INDEX_SHARE: Final = 4
-INDEX_BYTES_MIN: Final = 4 * 1_048_576
 
 _log = EventLog("paging")
 
@@ -49,12 +47,12 @@ class MemoryGovernor:
     ) -> None:
         self._memory = memory
         self._board = board
+        self._messages = messages
         self._storages = messages.vhosts
-        self._index_credit = messages.index_credit
-        self._paging_credit = messages.paging_credit
         self._clock = clock
         self._timer: TimerHandle | None = None
         self._lazy_due_ms = 0
+        self._relax_due_ms = 0
         self._lazy_published: dict[str, int] = {}
         self.is_saving = False
 
@@ -84,22 +82,25 @@ class MemoryGovernor:
         return min(max(room // FILL_BYTES_PER_MS // 2, LOOK_MS_MIN), LOOK_MS_MAX)
 
     def govern(self) -> None:
+        now_ms = self._clock.now_ms()
         threshold = self._memory.paging_bytes
         used = self._memory.look(threshold)
         if Resource.DISK in self._board.resources:
             self._relax("free disk space is insufficient")
         elif used > threshold:
             self._save(used - threshold)
-        elif used < RELAX_BELOW * threshold:
+        if used >= RELAX_BELOW * threshold:
+            self._relax_due_ms = now_ms + RELAX_AFTER_MS
+        elif now_ms >= self._relax_due_ms:
             self._relax("memory use has fallen")
-        self._index_credit.resize(
-            max(INDEX_BYTES_MIN, min(INDEX_BYTES_MAX, self._memory.limit_bytes // INDEX_SHARE))
-        )
+        self._messages.fit_credits(self._memory.limit_bytes)
         if self._is_somebody_waiting():
-            self._scatter_soon()
+            for storage in self._storages.values():
+                storage.scatter_now()
 
     def _is_somebody_waiting(self) -> bool:
-        return self._index_credit.is_exhausted or self._paging_credit.is_exhausted
+        messages = self._messages
+        return messages.index_credit.is_exhausted or messages.paging_credit.is_exhausted
 
     def _save(self, above_bytes: int) -> None:
         if not self.is_saving:
@@ -111,9 +112,6 @@ class MemoryGovernor:
         wanted = orders(self._backings(), above_bytes)
         for backing in wanted.queues:
             backing.save_memory(int(backing.staying_count * wanted.kept_share))
-        self._scatter_soon()
-
-    def _scatter_soon(self) -> None:
         for storage in self._storages.values():
             storage.scatter_soon()
 
@@ -135,5 +133,7 @@ class MemoryGovernor:
             published = sum(queue.next_sequence for queue in storage.lazy)
             is_quiet = published == self._lazy_published.get(vhost)
             self._lazy_published[vhost] = published
-            if waiting > LAZY_WAITING_MAX or (waiting and is_quiet):
+            if waiting and is_quiet:
+                storage.scatter_now()
+            elif waiting > LAZY_WAITING_MAX:
                 storage.scatter_soon()

@@ -14,7 +14,17 @@ from warren.server.logs import EventLog
 from warren.server.workers import LoopWorkers
 from warren.storage.committer import Committer, make_committer
 from warren.storage.completeness import FilesMissing
-from warren.storage.credits import commit_credit, index_credit, paging_credit
+from warren.storage.credits import (
+    INDEX_BYTES_MAX,
+    JOURNAL_BYTES_MAX,
+    PAGING_BYTES_MAX,
+    STORE_BYTES_MAX,
+    fitting,
+    index_credit,
+    journal_credit,
+    paging_credit,
+    store_credit,
+)
 from warren.storage.disk import Disk, RealDisk
 from warren.storage.index_format import NewerFormat
 from warren.storage.index_host import IndexHost
@@ -42,7 +52,8 @@ class MessageStorage:
         self._disk = disk or RealDisk()
         self._sizes = sizes
         self._workers = LoopWorkers()
-        self.commit_credit = commit_credit()
+        self.journal_credit = journal_credit()
+        self.store_credit = store_credit()
         self.index_credit = index_credit()
         self.paging_credit = paging_credit()
         self._committers: dict[str, Committer] = {}
@@ -55,7 +66,14 @@ class MessageStorage:
     @property
     def credits(self) -> tuple[Credit, ...]:
         """Who overdraws one of these has to wait."""
-        return (self.commit_credit, self.index_credit, self.paging_credit)
+        return (self.journal_credit, self.store_credit, self.index_credit, self.paging_credit)
+
+    def fit_credits(self, memory_limit_bytes: int) -> None:
+        """Whatever the limit is, what waits for the disk must not take much of it."""
+        self.journal_credit.resize(fitting(JOURNAL_BYTES_MAX, memory_limit_bytes))
+        self.store_credit.resize(fitting(STORE_BYTES_MAX, memory_limit_bytes))
+        self.index_credit.resize(fitting(INDEX_BYTES_MAX, memory_limit_bytes))
+        self.paging_credit.resize(fitting(PAGING_BYTES_MAX, memory_limit_bytes))
 
     @property
     def is_full(self) -> bool:
@@ -123,7 +141,8 @@ class MessageStorage:
             new_promise=self._loop.create_future,
             random_bits=secrets.randbits,
             credit=self.index_credit,
-            commit_credit=self.commit_credit,
+            journal_credit=self.journal_credit,
+            store_credit=self.store_credit,
             paging_credit=self.paging_credit,
         )
         storage = VhostStorage(self._data_directory, vhost, host, self._sizes)

@@ -58,7 +58,8 @@ class Batches:
     ) -> None:
         self.embed_below = 4_096
         self.credit = host.credit
-        self.commit_credit = host.commit_credit
+        self.journal_credit = host.journal_credit
+        self.store_credit = host.store_credit
         self.bodies, self.transient_bodies = stores
         self.journal = journal
         self.on_done: Callable[[list[QueueIndex]], None] | None = None

@@ -66,6 +66,7 @@ class IndexStore:
         self._stores = (bodies, transient_bodies)
         self._register = QueueRegister()
         self._journal: Journal | None = None
+        self.messages_read = 0
 
     # Start and end.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from warren.flow.credit import Credit
 from warren.storage.committer import Committer
-from warren.storage.credits import commit_credit, paging_credit
+from warren.storage.credits import journal_credit, paging_credit, store_credit
 from warren.storage.disk import Buffer, Disk
 from warren.storage.workers import Workers
 from warren.wire.codec import QueuedMessage
@@ -31,8 +31,8 @@ class Promise(Awaitable[None], Protocol):
 @dataclass(frozen=True, slots=True)
 class IndexHost:
     """`credit` is charged with what is alive and in memory because no segment has it yet;
-    `commit_credit` with what no journal has, and `paging_credit` with what is in a queue that is
-    to save memory."""
+    `journal_credit` and `store_credit` with what of that is not safe yet, `paging_credit` with what
+    is in a queue that is to save memory."""
 
     disk: Disk
     committer: Committer
@@ -41,7 +41,8 @@ class IndexHost:
     new_promise: Callable[[], Promise]
     random_bits: Callable[[int], int]
     credit: Credit | None = None
-    commit_credit: Credit = field(default_factory=commit_credit)
+    journal_credit: Credit = field(default_factory=journal_credit)
+    store_credit: Credit = field(default_factory=store_credit)
     paging_credit: Credit = field(default_factory=paging_credit)
 
 
@@ -78,7 +79,8 @@ class Dirty(Protocol):
 
     embed_below: int
     credit: Credit | None
-    commit_credit: Credit
+    journal_credit: Credit
+    store_credit: Credit
     bodies: Bodies
     transient_bodies: Bodies
 

@@ -128,7 +128,7 @@ class PagedMessages(BackingQueue):
             self.loaded_below = 0
             self._keep_at_most(0)
             if self.length:
-                self._reader.scatter_soon()
+                self._reader.scatter_now()
         else:
             self.use_memory()
 
@@ -170,7 +170,7 @@ class PagedMessages(BackingQueue):
         if room <= 0 or self._has_more_to_choose() or self._has_more_to_give():
             self._page_on_soon()
         elif self.credit.is_exhausted and self.back:
-            self._reader.scatter_soon()
+            self._reader.scatter_now()
         self.check()
 
     def _page_on_soon(self) -> None:
@@ -314,7 +314,7 @@ class PagedMessages(BackingQueue):
         self.charged_bytes += size
         self.credit.charge(size, self.flow)
         if self.credit.is_exhausted:
-            self._reader.scatter_soon()
+            self._reader.scatter_now()
 
     def _release(self) -> None:
         """So that what is charged is what is in `back`, or nothing if all may stay there."""

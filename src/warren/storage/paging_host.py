@@ -59,7 +59,7 @@ class Reader(Protocol):
 
     def mode_changed(self, queue: Any, is_lazy: bool) -> None: ...
 
-    def scatter_soon(self) -> None:
+    def scatter_now(self) -> None:
         """Have what is journaled in segments: it is to leave memory."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...

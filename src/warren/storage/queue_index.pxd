@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from warren.flow.credit cimport Credit as CreditType
 from warren.storage._index_records cimport RecordBuffer as BufferType
-from warren.storage.segment_entry cimport in_state, weigh_dead
+from warren.storage.segment_entry cimport in_state, weigh_all
 from warren.wire._codec cimport (
     Message as MessageType, PropertyBlock as PropertiesType, QueuedMessage as QueuedType,
 )
@@ -29,12 +29,17 @@ cdef class QueueIndex:
     cdef readonly Py_ssize_t embed_below
     cdef object _dirty
     cdef readonly CreditType credit
-    cdef readonly CreditType commit_credit
+    cdef readonly CreditType journal_credit
+    cdef readonly CreditType store_credit
     cdef public object debtor
     cdef readonly object bodies
     cdef readonly object transient_bodies
     cdef public list gathered
     cdef public list gathered_stored
+    cdef Py_ssize_t gathered_weight
+    cdef Py_ssize_t stored_weight
+    cdef Py_ssize_t writing_weight
+    cdef Py_ssize_t writing_stored_weight
     cdef public Py_ssize_t gathered_dead
     cdef public list writing
     cdef public list writing_acks
@@ -77,9 +82,12 @@ cdef class QueueIndex:
         queued=QueuedType, state=uint8_t, sequence=uint64_t, released=Py_ssize_t
     )
     cpdef object ack(self, list run)
-    cdef object _charge(self, Py_ssize_t weight, object debtor)
     cdef object _publish_late(self, uint64_t sequence)
+    @cython.locals(weight=Py_ssize_t)
+    cdef object _publish_embedded(self, QueuedType queued)
+    @cython.locals(weight=Py_ssize_t)
     cdef object _publish_stored(self, QueuedType queued)
+    cdef object _forget_dead(self)
     cdef object _cancel(self, QueuedType queued)
     cdef object _answer(self, QueuedType queued)
     cdef bint _ack_transient(self, QueuedType queued, uint8_t state) except -1
@@ -90,7 +98,8 @@ cdef class QueueIndex:
     cdef object _merge_stored(self)
     @cython.locals(queue_id=uint32_t, position=Py_ssize_t, file=Py_ssize_t)
     cpdef bint encode(self, BufferType buffer, Py_ssize_t bytes_max) except -1
-    @cython.locals(queued=QueuedType, weight=Py_ssize_t)
+    cdef object _release_written(self)
+    @cython.locals(queued=QueuedType)
     cpdef object written(self, uint64_t journal_number)
     @cython.locals(queued=QueuedType, message=MessageType)
     cpdef object unwritten(self)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.storage.index_records import RecordBuffer
 from warren.storage.segment import Segment, pieces_of, places_of
-from warren.storage.segment_entry import in_state, weigh_dead
+from warren.storage.segment_entry import in_state, weigh_all
 from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
@@ -59,15 +59,21 @@ class QueueIndex:
         self.name = name
         self.embed_below = dirty.embed_below
         self._dirty = dirty
-        # For what no segment has yet, and for what of that is not even in the journal.
+        # For what no segment has yet; and for what of that is not safe at all, here or in a store.
         self.credit = dirty.credit
-        self.commit_credit = dirty.commit_credit
+        self.journal_credit = dirty.journal_credit
+        self.store_credit = dirty.store_credit
         # What flow control shows as held up when it is the message store that is behind.
         self.debtor: Any = None
         self.bodies = dirty.bodies
         self.transient_bodies = dirty.transient_bodies
         self.gathered: list[QueuedMessage] = []
         self.gathered_stored: list[QueuedMessage] = []
+        # What all of it weighs, also what is dead.
+        self.gathered_weight = 0
+        self.stored_weight = 0
+        self.writing_weight = 0
+        self.writing_stored_weight = 0
         self.gathered_dead = 0
         self.writing: list[QueuedMessage] = []
         self.writing_acks: list[tuple[int, int, int, int, int]] = []
@@ -121,11 +127,11 @@ class QueueIndex:
         if not properties.persistent:
             self.has_transients = True
         if size + len(properties.raw) < self.embed_below:
-            self.gathered.append(queued)
-            self._charge(size + _ENTRY_BYTES, None)
+            self._publish_embedded(queued)
         else:
             self._publish_stored(queued)
-            self._charge(size + _ENTRY_BYTES, self.debtor)
+        if self.credit is not None:
+            self.credit.charge(size + _ENTRY_BYTES, None)
         if not self.is_dirty:
             self.become_dirty()
 
@@ -200,11 +206,6 @@ class QueueIndex:
         assert self.reader is not None
         self.reader.read(self, (start, end), bytes_max, done)
 
-    def _charge(self, weight: int, debtor: Any) -> None:
-        self.commit_credit.charge(weight, debtor)
-        if self.credit is not None:
-            self.credit.charge(weight, debtor)
-
     # Less frequent parts of these.
 
     def _publish_late(self, sequence: int) -> None:
@@ -212,7 +213,25 @@ class QueueIndex:
         self.is_ordered = False
         self.segmented_below = min(self.segmented_below, sequence)
 
+    def _forget_dead(self) -> None:
+        self.gathered = in_state(self.gathered, _GATHERED)
+        self.gathered_stored = in_state(self.gathered_stored, _GATHERED)
+        self.gathered_dead = 0
+        weight, stored_weight = weigh_all(self.gathered), weigh_all(self.gathered_stored)
+        self.journal_credit.release(self.gathered_weight - weight)
+        self.store_credit.release(self.stored_weight - stored_weight)
+        self.gathered_weight, self.stored_weight = weight, stored_weight
+
+    def _publish_embedded(self, queued: QueuedMessage) -> None:
+        weight = queued.size + _ENTRY_BYTES
+        self.gathered.append(queued)
+        self.gathered_weight += weight
+        self.journal_credit.charge(weight, None)
+
     def _publish_stored(self, queued: QueuedMessage) -> None:
+        weight = queued.size + _ENTRY_BYTES
+        self.stored_weight += weight
+        self.store_credit.charge(weight, self.debtor)
         persistent = queued.message.properties.persistent
         (self.bodies if persistent else self.transient_bodies).write(queued)
         self.gathered_stored.append(queued)
@@ -226,11 +245,7 @@ class QueueIndex:
             persistent = queued.message.properties.persistent
             (self.bodies if persistent else self.transient_bodies).cancel(queued)
         if self.gathered_dead > _DEAD_MIN and self.gathered_dead * 2 > len(self.gathered):
-            dead = weigh_dead(self.gathered) + weigh_dead(self.gathered_stored)
-            self.commit_credit.release(dead)
-            self.gathered = in_state(self.gathered, _GATHERED)
-            self.gathered_stored = in_state(self.gathered_stored, _GATHERED)
-            self.gathered_dead = 0
+            self._forget_dead()
 
     def _answer(self, queued: QueuedMessage) -> None:
         """Nothing is owed to its publisher any more: it is safe, or was acknowledged before."""
@@ -305,9 +320,13 @@ class QueueIndex:
         position = buffer.publishes(queue_id, self.gathered, 0, bytes_max)
         if position == len(self.gathered):
             self.writing, self.gathered = self.gathered, []
+            self.writing_weight, self.gathered_weight = self.gathered_weight, 0
         else:
             self.writing = self.gathered[:position]
             del self.gathered[:position]
+            self.writing_weight = self.gathered_weight - weigh_all(self.gathered)
+            self.gathered_weight -= self.writing_weight
+        self.writing_stored_weight, self.stored_weight = self.stored_weight, 0
         if self.gathered_stored:
             buffer.publishes(queue_id, self.gathered_stored, 0, UNBOUNDED)
             self._merge_stored()
@@ -336,9 +355,8 @@ class QueueIndex:
     def written(self, journal_number: int) -> None:
         """The batch is safe, in this file of the journal."""
         writing, self.writing = self.writing, []
-        weight = 0
+        self._release_written()
         for queued in writing:
-            weight += queued.size + _ENTRY_BYTES
             if queued.state == _WRITING:
                 queued.state = _JOURNALED
             else:
@@ -348,7 +366,6 @@ class QueueIndex:
             if publisher is not None:
                 queued.publisher = None
                 publisher.confirmed(queued.publisher_sequence)
-        self.commit_credit.release(weight)
         if self.journaled:
             self.journaled.extend(writing)
         else:
@@ -360,22 +377,28 @@ class QueueIndex:
             self.removable.extend(self.writing_dead)
             self.writing_dead = []
 
+    def _release_written(self) -> None:
+        """What is in a batch, dead or alive, is charged until that is over."""
+        self.journal_credit.release(self.writing_weight)
+        self.store_credit.release(self.writing_stored_weight)
+        self.writing_weight = self.writing_stored_weight = 0
+
     def unwritten(self) -> None:
         """Nothing of the batch is safe: it is all to be written anew, elsewhere."""
         writing, self.writing = self.writing, []
-        embedded: list[QueuedMessage] = []
+        later, self.gathered = self.gathered, []
+        self._release_written()
         for queued in writing:
             if queued.state != _WRITING:
                 self._answer(queued)
-                self.commit_credit.release(queued.size + _ENTRY_BYTES)
                 continue
             queued.state = _GATHERED
             message = queued.message
             if len(message.body) + len(message.properties.raw) < self.embed_below:
-                embedded.append(queued)
+                self._publish_embedded(queued)
             else:
                 self._publish_stored(queued)
-        self.gathered = embedded + self.gathered
+        self.gathered.extend(later)
         self.acks = self.writing_acks + self.acks
         self.ranges = self.writing_ranges + self.ranges
         self.dead_segments = self.writing_dead + self.dead_segments

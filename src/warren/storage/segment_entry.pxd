@@ -28,4 +28,4 @@ cpdef object leave(list entries, uint8_t state)
 cpdef list in_state(list entries, uint8_t state)
 
 @cython.locals(queued=QueuedType, weight=Py_ssize_t)
-cpdef Py_ssize_t weigh_dead(list entries) except -1
+cpdef Py_ssize_t weigh_all(list entries) except -1

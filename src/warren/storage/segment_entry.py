@@ -65,11 +65,10 @@ def weigh(entries: list[QueuedMessage]) -> int:
     return weight
 
 
-def weigh_dead(entries: list[QueuedMessage]) -> int:
+def weigh_all(entries: list[QueuedMessage]) -> int:
     weight = 0
     for queued in entries:
-        if queued.state == _DEAD:
-            weight += queued.size + _ENTRY_BYTES
+        weight += queued.size + _ENTRY_BYTES
     return weight
 
 

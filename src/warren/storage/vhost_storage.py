@@ -145,6 +145,10 @@ class VhostStorage:
             self.lazy.discard(queue)
 
     def scatter_soon(self) -> None:
+        """If it is worth it."""
+        self.index.scatter_soon()
+
+    def scatter_now(self) -> None:
         self.index.want_checkpoint()
 
     def read_bodies(

@@ -67,7 +67,7 @@ class IndexModel:
     def mode_changed(self, queue: VariableQueue, is_lazy: bool) -> None:
         pass
 
-    def scatter_soon(self) -> None:
+    def scatter_now(self) -> None:
         pass
 
     def call_soon(self, callback: Callable[[], None]) -> None:

@@ -1,0 +1,149 @@
+"""Messages leave memory when they should, and come back when somebody wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptance.actions import eventually
+from acceptance.alarm_control import MEMORY_DEFAULT, MORE_THAN_ANY_DISK, InProcessAlarmControl
+from acceptance.raw_client import BODY, HEADER, METHOD, RawClient, frame_bytes, header_payload
+from acceptance.raw_methods import encode_method
+
+PERSISTENT = b"\x10\x00\x02"
+TRANSIENT = b"\x10\x00\x01"
+SHORT_OF_MEMORY = 0.0001
+COUNT = 10_000
+BODY_BYTES = 200
+WITHIN_S = 20.0
+
+
+class Broker:
+    """A node in a thread, of which tests may ask where messages are."""
+
+    def __init__(self, directory: Path) -> None:
+        self.control = InProcessAlarmControl(directory)
+        self.clients: list[RawClient] = []
+        self.client = self.open()
+
+    def open(self) -> RawClient:
+        client = RawClient(self.control.address).open()
+        self.clients.append(client)
+        return client
+
+    def declare(self, queue: str, *, durable: bool = True, **arguments: Any) -> None:
+        self.client.call(1, "queue.declare", queue=queue, durable=durable, arguments=arguments)
+
+    def queue(self, name: str) -> Any:
+        return self.control.node.broker.vhosts["/"].queues[name]
+
+    def figures(self, queue: str) -> dict[str, int]:
+        named = self.control.on_loop(lambda: self.queue(queue).backing.figures().named())
+        assert isinstance(named, dict)
+        return named
+
+    def status(self, queue: str) -> dict[str, Any]:
+        status = self.control.on_loop(lambda: self.queue(queue).backing.status(0))
+        assert isinstance(status, dict)
+        return status
+
+    def publish(self, queue: str, start: int, count: int, properties: bytes = PERSISTENT) -> None:
+        method = frame_bytes(METHOD, 1, encode_method("basic.publish", routing_key=queue))
+        header = frame_bytes(HEADER, 1, header_payload(BODY_BYTES, properties))
+        bodies = (b"%d" % number for number in range(start, start + count))
+        frames = [method + header + frame_bytes(BODY, 1, b.ljust(BODY_BYTES, b".")) for b in bodies]
+        self.client.send_bytes(b"".join(frames))
+        eventually(lambda: self.figures(queue)["messages_ready"] == start + count, WITHIN_S)
+
+    def consume(self, queue: str, count: int) -> list[int]:
+        consumer = self.open()
+        consumer.call(1, "basic.consume", queue=queue, no_ack=True)
+        got = [consumer.expect_content(1, "basic.deliver").body for _ in range(count)]
+        return [int(body.partition(b".")[0]) for body in got]
+
+    def stop(self) -> None:
+        for client in self.clients:
+            client.drop()
+        self.control.stop()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path)
+    yield broker
+    broker.stop()
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "non-durable"])
+@pytest.mark.parametrize("properties", [PERSISTENT, TRANSIENT], ids=["persistent", "transient"])
+def test_s13_a_node_short_of_memory_moves_messages_to_disk(
+    broker: Broker, durable: bool, properties: bytes
+) -> None:
+    broker.declare("q", durable=durable)
+    broker.publish("q", 0, COUNT, properties)
+    assert broker.figures("q")["messages_ram"] == COUNT
+    assert broker.status("q")["target_ram_count"] == "infinity"
+    broker.control.set_memory_watermark(SHORT_OF_MEMORY)
+    eventually(lambda: broker.figures("q")["messages_ram"] < COUNT // 10, WITHIN_S)
+    assert broker.status("q")["delta"][2] > COUNT * 9 // 10
+    assert broker.status("q")["target_ram_count"] == 0
+    assert broker.figures("q")["messages_persistent"] == COUNT * (durable and properties[2] == 2)
+    broker.control.set_memory_watermark(MEMORY_DEFAULT)
+    eventually(lambda: broker.status("q")["target_ram_count"] == "infinity", WITHIN_S)
+    broker.publish("q", COUNT, 100, properties)
+    assert broker.consume("q", COUNT + 100) == list(range(COUNT + 100))
+
+
+def test_s13_so_does_every_priority_of_a_queue(broker: Broker) -> None:
+    """rabbitmq-server#67: they were never paged."""
+    broker.declare("q", **{"x-max-priority": 3})
+    broker.publish("q", 0, COUNT // 2, b"\x18\x00\x02\x00")
+    broker.publish("q", COUNT // 2, COUNT // 2, b"\x18\x00\x02\x03")
+    broker.control.set_memory_watermark(SHORT_OF_MEMORY)
+    eventually(lambda: broker.figures("q")["messages_ram"] < COUNT // 10, WITHIN_S)
+    lengths = {"0": COUNT // 2, "1": 0, "2": 0, "3": COUNT // 2}
+    assert broker.status("q")["priority_lengths"] == lengths
+    broker.control.set_memory_watermark(MEMORY_DEFAULT)
+    numbers = list(range(COUNT))
+    assert broker.consume("q", COUNT) == numbers[COUNT // 2 :] + numbers[: COUNT // 2]
+
+
+def test_s13_with_the_disk_alarm_on_messages_stay_in_memory(broker: Broker) -> None:
+    broker.declare("q")
+    broker.publish("q", 0, COUNT)
+    broker.control.set_disk_free_limit(MORE_THAN_ANY_DISK)
+    broker.control.set_memory_watermark(SHORT_OF_MEMORY)
+    broker.control.on_loop(broker.control.node.governor.govern)
+    assert broker.figures("q")["messages_ram"] == COUNT
+    assert broker.status("q")["target_ram_count"] == "infinity"
+
+
+@pytest.mark.parametrize("properties", [PERSISTENT, TRANSIENT], ids=["persistent", "transient"])
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "non-durable"])
+def test_s14_a_lazy_queue_has_nothing_in_memory(
+    broker: Broker, durable: bool, properties: bytes
+) -> None:
+    """However little it has, and without anything else happening."""
+    broker.declare("q", durable=durable, **{"x-queue-mode": "lazy"})
+    broker.publish("q", 0, COUNT, properties)
+    eventually(lambda: broker.figures("q")["messages_ram"] == 0, WITHIN_S)
+    status = broker.status("q")
+    assert (status["mode"], status["len"], status["delta"][2]) == ("lazy", COUNT, COUNT)
+    assert [status[name] for name in ("q1", "q2", "q3", "q4")] == [0, 0, 0, 0]
+    assert broker.consume("q", COUNT) == list(range(COUNT))
+
+
+def test_s15_a_default_queue_that_becomes_lazy_lets_go_of_everything(broker: Broker) -> None:
+    """And one that becomes a default queue again goes on where it was."""
+    broker.declare("q")
+    broker.publish("q", 0, COUNT, TRANSIENT)
+    backing = broker.queue("q").backing
+    broker.control.on_loop(lambda: backing.set_lazy(True))
+    eventually(lambda: broker.figures("q")["messages_ram"] == 0, WITHIN_S)
+    broker.control.on_loop(lambda: backing.set_lazy(False))
+    assert broker.status("q")["mode"] == "default"
+    broker.publish("q", COUNT, 100, TRANSIENT)
+    assert broker.consume("q", COUNT + 100) == list(range(COUNT + 100))
