@@ -121,7 +121,8 @@ class Cluster:
             await asyncio.sleep(NAME_RETRY_S)
 
     async def leave(self) -> None:
-        """Before anything is taken down: nobody shall wait for us any more."""
+        """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
+        self._store.is_leaving = True
         with suppress(MetadataUnavailable):
             await self._store.transact([], [Delete(node_key(self.name))])
 

@@ -22,10 +22,12 @@ class ClusterStore(EtcdStore):
     def __init__(self, address: EtcdAddress, namespace: str) -> None:
         super().__init__(address, namespace)
         self.applied = AppliedRevisions(asyncio.get_running_loop().create_future)
+        self.is_leaving = False
+        """The others have stopped talking to this node, or are about to."""
 
     async def transact(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
         is_done = await super().transact(checks, changes)
-        if is_done and changes:
+        if is_done and changes and not self.is_leaving:
             await self.applied_everywhere()
         return is_done
 

@@ -1,0 +1,1 @@
+"""Several nodes that act as one broker: real processes, a real etcd, clients anywhere."""

@@ -1,0 +1,125 @@
+"""Three nodes and their etcd, each a process on free ports, ended by its own id."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
+
+from broker_process import Address, BrokerProcess
+from etcd_process import EtcdCluster
+from live_broker import connection_parameters
+
+SECRET = "known to all nodes of these tests"
+# Below what the system gives to outgoing connections, of which nodes make many: a port that was
+# free a moment ago stays free until it is used.
+PORTS = range(20_000, 32_000)
+
+
+def quiet_port() -> int:
+    for port in random.sample(PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
+
+
+class NodeProcess(BrokerProcess):
+    def __init__(self, directory: Path, name: str, metadata: str, secret: str = SECRET) -> None:
+        directory.mkdir()
+        super().__init__(directory)
+        self.address = Address("127.0.0.1", quiet_port())
+        self.http_port = quiet_port()
+        self.name = name
+        self.options = [
+            "--name", name, "--cluster-port", str(quiet_port()), "--metadata", metadata,
+        ]  # fmt: skip
+        if secret:
+            self.options += ["--cluster-secret", secret]
+
+    def connect(self, **options: object) -> BlockingConnection:
+        return BlockingConnection(connection_parameters(self.address, **options))
+
+    def channel(self, **options: object) -> BlockingChannel:
+        """On a connection of its own, which ends with the cluster if not before."""
+        return self.connect(**options).channel()
+
+    def await_end(self, within_s: float = 20.0) -> int:
+        assert self._process is not None
+        return self._process.wait(within_s)
+
+
+class ClusterOfNodes:
+    def __init__(self, directory: Path, size: int = 3) -> None:
+        self.directory = directory
+        self.etcd = EtcdCluster()
+        self.nodes = [
+            NodeProcess(directory / f"n{i}", f"n{i}@localhost", self.etcd.url)
+            for i in range(1, size + 1)
+        ]
+
+    def start(self) -> None:
+        self.etcd.start()
+        # The first one makes the users and the virtual host; the others come together.
+        self.nodes[0].start()
+        for node in self.nodes[1:]:
+            node.launch()
+        for node in self.nodes[1:]:
+            node.await_ready()
+        for node in self.nodes:
+            eventually(lambda node=node: self._is_linked(node), f"{node.name} knows all others")
+
+    def _is_linked(self, node: NodeProcess) -> bool:
+        return node.log().count("link stands") >= len(self.nodes) - 1
+
+    def newcomer(self, directory: str, name: str, secret: str = SECRET) -> NodeProcess:
+        return NodeProcess(self.directory / directory, name, self.etcd.url, secret)
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            with contextlib.suppress(AssertionError):
+                node.stop()
+        self.etcd.stop()
+
+
+@contextmanager
+def running(directory: Path) -> Iterator[ClusterOfNodes]:
+    cluster = ClusterOfNodes(directory)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def eventually(is_so: Callable[[], Any], what: str, within_s: float = 15.0) -> Any:
+    """What `is_so` returns, once that is true."""
+    deadline = time.monotonic() + within_s
+    while not (found := is_so()):
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        time.sleep(0.02)
+    return found
+
+
+def body_of(channel: BlockingChannel, queue: str, **options: Any) -> bytes | None:
+    """basic.get, acknowledged unless told otherwise."""
+    options.setdefault("auto_ack", True)
+    return channel.basic_get(queue, **options)[2]
+
+
+def count_of(channel: BlockingChannel, queue: str) -> int:
+    return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def publish(channel: BlockingChannel, queue: str, body: bytes, **options: Any) -> None:
+    """To a queue by its name; with confirms on, returns when it is confirmed."""
+    properties = pika.BasicProperties(delivery_mode=2)
+    channel.basic_publish("", queue, body, properties, mandatory=options.pop("mandatory", True))

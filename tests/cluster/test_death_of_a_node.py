@@ -1,0 +1,142 @@
+"""A queue's home is killed: clients of other nodes are told, and what was durable comes back."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from cluster.conftest import OpenOn
+from cluster.nodes import ClusterOfNodes, NodeProcess, body_of, count_of, eventually, publish
+
+
+@pytest.fixture
+def home(cluster: ClusterOfNodes) -> NodeProcess:
+    """The first node, running: an earlier test may have killed it."""
+    node = cluster.nodes[0]
+    if node.has_ended:
+        node.start()
+    return node
+
+
+def test_consumers_are_cancelled_publishes_nacked_and_the_queue_is_down(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, second: BlockingChannel, name: str
+) -> None:
+    open_on(home).queue_declare(name, durable=True)
+    consumer = open_on(cluster.nodes[2])
+    cancelled: list[str] = []
+    consumer.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
+    tag = consumer.basic_consume(name, lambda *_: None)
+    consumer.connection.process_data_events(0)
+
+    home.kill()
+    eventually(lambda: consumer.connection.process_data_events(0.05) or cancelled, "it is told")
+    assert cancelled == [tag]
+    with pytest.raises(pika.exceptions.NackError):
+        publish(second, name, b"waits for the node until its session ends, and is nacked then")
+    with pytest.raises(pika.exceptions.NackError):
+        publish(second, name, b"nacked at once")
+
+    down = (
+        f"NOT_FOUND - home node 'n1@localhost' of durable queue '{name}' in vhost '/' "
+        "is down or inaccessible"
+    )
+    for attempt in (
+        lambda channel: channel.queue_declare(name, passive=True),
+        lambda channel: channel.queue_declare(name, durable=True),
+        lambda channel: channel.basic_get(name),
+        lambda channel: channel.basic_consume(name, lambda *_: None),
+        lambda channel: channel.queue_purge(name),
+    ):
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+            attempt(open_on(cluster.nodes[1]))
+        assert (refused.value.reply_code, refused.value.reply_text) == (404, down)
+
+    other = open_on(cluster.nodes[1])
+    other.queue_declare(f"{name}-elsewhere", durable=True)
+    publish(second, f"{name}-elsewhere", b"the others go on")
+    assert body_of(consumer, f"{name}-elsewhere") == b"the others go on"
+
+
+def test_a_node_that_is_killed_and_started_again_at_once_has_its_durable_queues_back(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, second: BlockingChannel, name: str
+) -> None:
+    at_home = open_on(home)
+    at_home.queue_declare(name, durable=True)
+    at_home.queue_declare(f"{name}-transient")
+    for i in range(20):
+        publish(second, name, b"%d" % i)
+    reader = open_on(cluster.nodes[2])
+    assert body_of(reader, name, auto_ack=False) == b"0"
+
+    home.kill()
+    home.start()
+    eventually(lambda: _count_or_none(open_on(cluster.nodes[2]), name) == 20, "all is back")
+    publish(second, name, b"20")
+    fresh = open_on(cluster.nodes[2])
+    assert [body_of(fresh, name) for _ in range(21)] == [b"%d" % i for i in range(21)]
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+        fresh.queue_declare(f"{name}-transient", passive=True)
+    assert refused.value.reply_text.startswith("NOT_FOUND - no queue")
+
+
+def test_publishes_on_their_way_to_a_killed_node_are_all_answered(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, second: BlockingChannel, name: str
+) -> None:
+    open_on(home).queue_declare(name, durable=True)
+    confirmed: list[bytes] = []
+    refused = 0
+    for i in range(300):
+        if i == 100:
+            home.kill()
+            home.launch()
+        try:
+            publish(second, name, b"%d" % i)
+            confirmed.append(b"%d" % i)
+        except pika.exceptions.NackError:
+            refused += 1
+    home.await_ready()
+    assert len(confirmed) + refused == 300
+    reader = open_on(cluster.nodes[2])
+    there = [body_of(reader, name) for _ in range(count_of(reader, name))]
+    assert set(confirmed) <= set(there), "what was confirmed is there"
+    assert len(there) == len(set(there)), "and nothing twice"
+
+
+def test_what_a_killed_node_of_consumers_had_goes_back_to_its_queue(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, second: BlockingChannel, name: str
+) -> None:
+    """The home lives, the node that clients were connected to does not."""
+    victim = cluster.nodes[2]
+    at_home = open_on(home)
+    at_home.queue_declare(name)
+    for i in range(5):
+        publish(second, name, b"%d" % i)
+    assert body_of(victim.channel(), name, auto_ack=False) == b"0"
+    exclusive = f"{name}-exclusive"
+    victim.channel().queue_declare(exclusive, exclusive=True)
+    victim.kill()
+    eventually(lambda: count_of(at_home, name) == 5, "all is back")
+    victim.start()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+        open_on(victim).queue_declare(exclusive, passive=True)
+    assert refused.value.reply_code == 404
+
+
+def test_a_node_that_stops_in_good_order_is_not_waited_for(
+    cluster: ClusterOfNodes, home: NodeProcess, second: BlockingChannel, name: str
+) -> None:
+    home.stop()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        second.queue_declare(name, passive=True)
+    other = second.connection.channel()
+    other.queue_declare(name)
+    other.queue_delete(name)
+    assert "nodes have not applied a change in time" not in cluster.nodes[1].log()
+
+
+def _count_or_none(channel: BlockingChannel, name: str) -> int | None:
+    try:
+        return count_of(channel, name)
+    except pika.exceptions.ChannelClosedByBroker:
+        return None
