@@ -13,6 +13,7 @@ from warren.cluster.inbox import Inbox
 from warren.cluster.remote_queue import RemoteQueue
 from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
+from warren.queues.boundary import AbstractQueue
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import Deliveries, TurnClock
 from warren.queues.queue import Queue
@@ -32,6 +33,7 @@ class Surroundings:
         self.output = OutputBuffer(FRAME_MAX, 1 << 30, lambda: None)
         self.turn_clock = TurnClock()
         self.vhosts = world.broker.vhosts
+        self.reply_desk = AbstractQueue()
         self.due: list[Handle] = []
 
     def answers_due(self, handle: Handle) -> None:
@@ -60,7 +62,7 @@ class LinkWorld:
 
     def __init__(self, world: BrokerWorld) -> None:
         self.world = world
-        self.inboxes: dict[Queue, Inbox] = {}
+        self.inboxes: dict[AbstractQueue, Inbox] = {}
         self.applied: list[int] = []
         self.asker = Asker("home", asyncio.get_running_loop().create_future)
         self.connect()

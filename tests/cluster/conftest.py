@@ -1,4 +1,4 @@
-"""One cluster for each file of tests: whoever hurts it, hurts only its own."""
+"""One cluster for all files of tests that leave it as they found it; others make their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster.nodes import ClusterOfNodes, NodeProcess, running
 OpenOn = Callable[..., BlockingChannel]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfNodes]:
     with running(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from cluster.conftest import OpenOn
-from cluster.nodes import ClusterOfNodes, NodeProcess, body_of, count_of, eventually, publish
+from cluster.nodes import (
+    ClusterOfNodes,
+    NodeProcess,
+    body_of,
+    count_of,
+    eventually,
+    publish,
+    running,
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfNodes]:
+    """One that may be hurt."""
+    with running(tmp_path_factory.mktemp("mortal")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

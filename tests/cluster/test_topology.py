@@ -110,12 +110,12 @@ def test_a_queue_is_not_deleted_from_another_node_while_it_has_messages_or_consu
     publish(second, name, b"m")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
         open_on(cluster.nodes[2]).queue_delete(name, if_empty=True)
-    assert refused.value.reply_code == 406
-    assert refused.value.reply_text == f"PRECONDITION_FAILED - queue '{name}' in vhost '/' not empty"
+    text = f"PRECONDITION_FAILED - queue '{name}' in vhost '/' "
+    assert refused.value.reply_text == text + "not empty"
     first.basic_consume(name, lambda *_: None)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
         open_on(cluster.nodes[2]).queue_delete(name, if_unused=True)
-    assert refused.value.reply_text == f"PRECONDITION_FAILED - queue '{name}' in vhost '/' in use"
+    assert refused.value.reply_text == text + "in use"
 
 
 def test_a_queue_deleted_and_declared_again_elsewhere_is_another_one(

@@ -4,10 +4,15 @@ A client consumes from the name `amq.rabbitmq.reply-to` (which is no queue) and 
 with that name as reply-to. The broker puts an address with a token in its place; whoever publishes
 to the default exchange with that address as routing key reaches the requesting channel directly.
 Nothing is stored: an answer to a channel that is gone is lost, or returned if it was mandatory.
+
+In a cluster the address ends with the name of the node that the requester is connected to. Answers
+from other nodes travel over the link to that node's `ReplyDesk`, which hands them out; whether the
+channel is still there is known only when they arrive, so these are never returned.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from warren.model.counters import MessageCounters
@@ -16,6 +21,7 @@ from warren.model.records import QueueRecord
 from warren.queues.boundary import TAKEN, AbstractQueue, Publisher
 from warren.queues.consumers import Consumer
 from warren.wire.codec import Message
+from warren.wire.route_key import split_route_key
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
@@ -41,10 +47,18 @@ class ReplyConsumer(AbstractQueue):
 
 
 class ReplyRegistry:
-    """All addresses of this node that lead to a living channel."""
+    """All addresses of this node that lead to a living channel, and the way to other nodes'."""
 
     def __init__(self) -> None:
         self._consumers: dict[str, ReplyConsumer] = {}
+        # Set by a cluster: its own name, and the desks of others, None for those that are not up.
+        self.node = ""
+        self.desk_of: Callable[[str], AbstractQueue | None] = lambda node: None
+
+    def address(self, token: str) -> str:
+        """Tokens have no dots."""
+        end = f".{self.node}" if self.node else ""
+        return f"{DIRECT_REPLY_TO_PREFIX}{token}{end}"
 
     def add(self, consumer: ReplyConsumer) -> None:
         self._consumers[consumer.address] = consumer
@@ -53,11 +67,36 @@ class ReplyRegistry:
         self._consumers.pop(consumer.address, None)
 
     def route(self, address: str) -> tuple[AbstractQueue, ...]:
-        consumer = self._consumers.get(address)
-        return () if consumer is None else (consumer,)
+        way = self._consumers.get(address) or self._elsewhere(address)
+        return () if way is None else (way,)
+
+    def find(self, address: str) -> ReplyConsumer | None:
+        """At this node."""
+        return self._consumers.get(address)
 
     def __contains__(self, address: str) -> bool:
-        return address in self._consumers
+        """Of other nodes it is known only whether they are up."""
+        return bool(self.route(address))
+
+    def _elsewhere(self, address: str) -> AbstractQueue | None:
+        _, _, node = address.removeprefix(DIRECT_REPLY_TO_PREFIX).partition(".")
+        return None if node in ("", self.node) else self.desk_of(node)
+
+
+class ReplyDesk(AbstractQueue):
+    """Looks like a queue to other nodes; hands out what they answer to channels of this one."""
+
+    def __init__(self, registry: ReplyRegistry) -> None:
+        self.counters = MessageCounters()
+        self._registry = registry
+
+    def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        _, address = split_route_key(message.route_key)
+        consumer = self._registry.find(address)
+        return TAKEN if consumer is None else consumer.publish(message, publisher, sequence)
+
+    def pump(self) -> None:
+        """Nothing is kept."""
 
 
 def reply_address(channel: Channel) -> str:
@@ -71,8 +110,9 @@ def consume_replies(channel: Channel, tag: str, no_ack: bool, token: str) -> Non
         raise precondition_failed("reply consumer already set")
     if not no_ack:
         raise precondition_failed("reply consumer cannot acknowledge")
-    channel.reply_consumer = ReplyConsumer(channel, tag, DIRECT_REPLY_TO_PREFIX + token)
-    channel.session.reply_registry.add(channel.reply_consumer)
+    registry = channel.session.reply_registry
+    channel.reply_consumer = ReplyConsumer(channel, tag, registry.address(token))
+    registry.add(channel.reply_consumer)
 
 
 def stop_replies(channel: Channel) -> None:

@@ -60,7 +60,10 @@ class Refused(_Tagged, frozen=True):
 
 
 class OpenQueue(_Tagged, frozen=True):
-    """`lowest` is the number of the oldest publish that the asker has no answer to."""
+    """`lowest` is the number of the oldest publish that the asker has no answer to.
+
+    A queue without a name, in no virtual host, is the node's desk for direct replies.
+    """
 
     handle: int
     vhost: str

@@ -38,7 +38,7 @@ from warren.cluster.inbox import Inbox
 from warren.cluster.link_consumer import LinkConsumer
 from warren.model.counters import MessageCounters
 from warren.model.errors import AmqpError, not_found
-from warren.queues.boundary import Holder
+from warren.queues.boundary import AbstractQueue, Holder
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import Deliveries, TurnClock, UnknownDeliveryTag
 from warren.queues.queue import Queue
@@ -59,6 +59,7 @@ class Surroundings(Protocol):
     output: OutputBuffer
     turn_clock: TurnClock
     vhosts: Mapping[str, VirtualHost]
+    reply_desk: AbstractQueue
 
     def answers_due(self, handle: Handle) -> None:
         """Call its `flush` at the end of this turn."""
@@ -68,7 +69,9 @@ class Surroundings(Protocol):
 
 
 class Handle:
-    def __init__(self, number: int, queue: Queue, inbox: Inbox, around: Surroundings) -> None:
+    def __init__(
+        self, number: int, queue: AbstractQueue, inbox: Inbox, around: Surroundings
+    ) -> None:
         self.number = number
         self.queue = queue
         self.inbox = inbox
@@ -92,7 +95,10 @@ class Delegate:
     """`inboxes` are those of the asking node's incarnation, by virtual host and queue."""
 
     def __init__(
-        self, around: Surroundings, inboxes: dict[Queue, Inbox], on_applied: Callable[[int], None]
+        self,
+        around: Surroundings,
+        inboxes: dict[AbstractQueue, Inbox],
+        on_applied: Callable[[int], None],
     ) -> None:
         self._around = around
         self._inboxes = inboxes
@@ -150,9 +156,8 @@ class Delegate:
         match control:
             case OpenQueue():
                 self._open(control)
-            case CloseQueue(handle):
-                if handle in self._handles:
-                    self._handles.pop(handle).close()
+            case CloseQueue(number):
+                self._close(number)
             case Consume() | Get() | Purge() | Counts() | Delete():
                 self._request(control)
             case CancelConsumer(handle, name):
@@ -169,9 +174,8 @@ class Delegate:
                 raise MalformedControl(f"{type(control).__name__} is not for the asked side")
 
     def _open(self, control: OpenQueue) -> None:
-        vhost = self._around.vhosts.get(control.vhost)
-        queue = vhost.queues.get(control.queue) if vhost is not None else None
-        if not isinstance(queue, Queue):
+        queue = self._find(control)
+        if queue is None:
             self.tell(NoSuchQueue(control.handle))
             return
         inbox = self._inboxes.setdefault(queue, Inbox(queue))
@@ -180,34 +184,47 @@ class Delegate:
         inbox.attach(control.lowest, lambda: self._around.answers_due(handle))
         self.tell(QueueOpened(control.handle, inbox.received))
 
+    def _close(self, number: int) -> None:
+        """The queue is deleted; one that is declared again is numbered from 1."""
+        handle = self._handles.pop(number, None)
+        if handle is not None:
+            handle.close()
+            self._inboxes.pop(handle.queue, None)
+
+    def _find(self, control: OpenQueue) -> AbstractQueue | None:
+        if not control.vhost:
+            return self._around.reply_desk
+        vhost = self._around.vhosts.get(control.vhost)
+        queue = vhost.queues.get(control.queue) if vhost is not None else None
+        return queue if isinstance(queue, Queue) else None
+
     def _request(self, request: Request) -> None:
         handle = self._handles.get(request.handle)
-        if handle is None or handle.queue.is_deleted:
+        queue = handle.queue if handle is not None else None
+        if handle is None or not isinstance(queue, Queue) or queue.is_deleted:
             error = not_found("the queue is not there any more")
             self._fail(request.id, error)
             return
         try:
             match request:
                 case Consume():
-                    self._consume(handle, request)
+                    self._consume(handle, queue, request)
                 case Get():
                     self._get(handle, request.id)
                 case Purge():
-                    self.tell(Done(request.id, (handle.queue.purge(),)))
+                    self.tell(Done(request.id, (queue.purge(),)))
                 case Counts():
-                    handle.queue.touch()
-                    counts = (handle.queue.message_count, handle.queue.consumer_count)
-                    self.tell(Done(request.id, counts))
+                    queue.touch()
+                    self.tell(Done(request.id, (queue.message_count, queue.consumer_count)))
                 case Delete():
-                    self._around.spawn(self._delete(handle.queue, request))
+                    self._around.spawn(self._delete(queue, request))
         except AmqpError as error:
             self._fail(request.id, error)
 
     def _fail(self, number: int, error: AmqpError) -> None:
         self.tell(Failed(number, error.code, error.name, error.explanation))
 
-    def _consume(self, handle: Handle, request: Consume) -> None:
-        queue = handle.queue
+    def _consume(self, handle: Handle, queue: Queue, request: Consume) -> None:
         queue.check_consumer(request.exclusive)
         consumer = LinkConsumer(
             queue, handle.deliveries, request.consumer, request.no_ack, request.prefetch

@@ -300,3 +300,9 @@ class RemoteQueue(AbstractQueue):
         self._cancel_consumers()
         self.asker.close(self)
         self.lost()
+
+
+def reply_desk_of(asker: Asker) -> RemoteQueue:
+    """Where another node takes direct replies to its clients: see `OpenQueue`."""
+    record = QueueRecord("", "", durable=False, node=asker.node)
+    return RemoteQueue(record, QueueSettings(), asker)

@@ -22,7 +22,7 @@ from warren.broker.broker import Broker
 from warren.cluster.asker import Asker
 from warren.cluster.link_handshake import Identity
 from warren.cluster.placement import Locator, home_for, locator_of
-from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.remote_queue import RemoteQueue, reply_desk_of
 from warren.cluster.sessions import (
     SESSION_TTL_S,
     NameTaken,
@@ -65,6 +65,7 @@ class Cluster:
         self._store = store
         self._lease_file = config.data_dir / LEASE_FILE
         self._lost_askers: dict[str, Asker] = {}
+        self._reply_desks: dict[str, RemoteQueue] = {}
         self._is_told = False
         secret = config.cluster_secret.encode()
         me = Identity(store.namespace, self.name, self.incarnation, __version__, secret)
@@ -72,6 +73,8 @@ class Cluster:
         self.links.on_applied = store.applied.heard
         context.queue_factory.node = self.name
         context.queue_factory.make_remote = self.make_remote
+        context.reply_registry.node = self.name
+        context.reply_registry.desk_of = self._reply_desks.get
         self.broker.place_queue = self.place
         self.broker.lease_of_node = self.lease_of
         self.broker.lease_ttl_s = SESSION_TTL_S
@@ -175,12 +178,14 @@ class Cluster:
         node = self.links.add(session.node, address)
         for queue in self._queues_of(session.node):
             queue.asker = node.asker
+        self._reply_desks[session.node] = reply_desk_of(node.asker)
         _log.info("node is up", node=session.node, address=address, version=session.version)
 
     def _left(self, name: str) -> None:
         session = self.sessions.pop(name, None)
         if session is None:
             return
+        del self._reply_desks[name]
         self.links.remove(name)
         self.links.forget_incarnation(name, session.incarnation)
         self._store.applied.left(name)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
-from warren.channels.reply_to import ReplyRegistry
+from warren.channels.reply_to import ReplyDesk, ReplyRegistry
 from warren.flow.alarms import AlarmBoard
 from warren.flow.brake import Brake
 from warren.protocol.capabilities import server_properties
@@ -49,6 +49,7 @@ class ConnectionContext:
         self.admission = Admission(broker.access, broker.activity)
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
+        self.reply_desk = ReplyDesk(self.reply_registry)
         self.flush_turn = FlushTurn(self.loop)
         self.turn_clock = queue_factory.turn_clock
         # Reads of all connections land here, one after the other: nothing is kept in it.

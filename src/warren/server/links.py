@@ -24,7 +24,7 @@ from warren.cluster.link_handshake import (
     Identity,
     ServerHandshake,
 )
-from warren.queues.queue import Queue
+from warren.queues.boundary import AbstractQueue
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.link_protocol import LinkProtocol
@@ -48,6 +48,7 @@ class ServedLink:
         self.output = link.outgoing.output
         self.turn_clock = context.turn_clock
         self.vhosts: Mapping[str, VirtualHost] = context.broker.vhosts
+        self.reply_desk: AbstractQueue = context.reply_desk
         self._context = context
         self._link = link
 
@@ -149,7 +150,7 @@ class Links:
         self.on_applied: Callable[[str, int], None] = lambda node, revision: None
         self.revision = 0
         self._accepted: dict[LinkProtocol, Delegate] = {}
-        self._inboxes: dict[tuple[str, str], dict[Queue, Inbox]] = {}
+        self._inboxes: dict[tuple[str, str], dict[AbstractQueue, Inbox]] = {}
         self._arriving: set[LinkProtocol] = set()
         self._server: asyncio.Server | None = None
         self._socket: Any = None
