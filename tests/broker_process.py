@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 READY_WITHIN_S: Final = 60.0
 STOPPED_WITHIN_S: Final = 20.0
-_POLL_S: Final = 0.05
+_POLL_S: Final = 0.02
 
 
 class Address(NamedTuple):

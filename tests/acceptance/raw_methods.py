@@ -262,9 +262,14 @@ def encode_method(name: str, **fields: Any) -> bytes:
     return payload + bytes([bits]) if width else payload
 
 
+def method_name(payload: bytes) -> str:
+    return _NAMES[struct.unpack(">HH", payload[:4])]
+
+
 def decode_method(payload: bytes) -> Method:
+    name = method_name(payload)
     reader = Reader(payload)
-    name = _NAMES[(reader.number(">H"), reader.number(">H"))]
+    reader.take(4)
     fields: dict[str, Any] = {}
     bits, width = 0, 8
     for field, domain in METHODS[name].fields:

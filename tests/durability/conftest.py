@@ -1,8 +1,4 @@
-"""What every test here may ask for: a broker that it may stop, kill and start, and a seed.
-
-The messages of a broker that keeps them in memory alone do not survive any of this, so these
-tests wait for WARREN_DURABILITY=1.
-"""
+"""What every test here may ask for: a broker that it may stop, kill and start, and a seed."""
 
 from __future__ import annotations
 
@@ -16,8 +12,6 @@ import pytest
 from broker_process import BrokerProcess
 from durability.disk_faults import DiskFaults
 from durability.under_test import IS_REFERENCE
-
-collect_ignore_glob = [] if os.environ.get("WARREN_DURABILITY") else ["test_*.py"]
 
 MakeBroker = Callable[..., BrokerProcess]
 

@@ -21,7 +21,7 @@ from acceptance.raw_client import (
     encode_properties,
     frame_bytes,
 )
-from acceptance.raw_methods import decode_method, decode_properties, encode_method, shortstr
+from acceptance.raw_methods import decode_properties, encode_method, method_name, shortstr
 from broker_process import Address
 from durability.ledger import Delivery, Ledger, Publication
 from durability.mail import content_frames
@@ -182,7 +182,7 @@ class Client:
 
 def method_of(frame: Frame) -> str:
     """A broker that stops says so: to us that is the end."""
-    name = decode_method(frame.payload).name if frame.type == METHOD else ""
+    name = method_name(frame.payload) if frame.type == METHOD else ""
     if name == "connection.close":
         raise ConnectionEnded
     return name

@@ -168,7 +168,7 @@ def requeue_all(client: RawClient, queue: str, count: int) -> None:
     eventually(lambda: ready(client, queue) == count)
 
 
-def look_until_quiet(broker: BrokerProcess, queue: str, quiet_s: float = 1.0) -> list[Mail]:
+def look_until_quiet(broker: BrokerProcess, queue: str, quiet_s: float = 0.7) -> list[Mail]:
     """What a consumer gets, where the number of messages that are ready may promise more."""
     mails: list[Mail] = []
     with client_of(broker) as client, contextlib.suppress(TimeoutError):

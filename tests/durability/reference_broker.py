@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """RabbitMQ behind the command line of `warren server`, so that these tests can be tried on it.
 
-    WARREN_TEST_COMMAND=tests/durability/reference_broker.py WARREN_DURABILITY=1 \\
+    WARREN_TEST_COMMAND=tests/durability/reference_broker.py \\
         python -m pytest -o timeout=600 tests/durability
 
 Takes over the process: what kills this program kills RabbitMQ. Its data lie directly in the data

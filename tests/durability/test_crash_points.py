@@ -42,8 +42,8 @@ LARGE = 9_000
 QUIET_S = 0.4
 ENDED_WITHIN_S = 10.0
 # Not all of them every time: starting a broker takes a while.
-STEPS_MAX = 14
-STARTS_MAX = 20
+STEPS_MAX = 10
+STARTS_MAX = 12
 
 pytestmark = pytest.mark.warren_only
 Faulty = tuple[BrokerProcess, DiskFaults]
@@ -180,7 +180,7 @@ def test_a_start_can_be_killed_before_any_step(fragile: Faulty, chance: random.R
     killed = 0
     broker.kill()
     for number in range(STARTS_MAX):
-        faults.kill_before(number * 5 + chance.randrange(5))
+        faults.kill_before(number * 8 + chance.randrange(8))
         if starts(broker):
             break
         killed += 1
