@@ -143,3 +143,35 @@ def test_guest_may_come_from_loopback_only(tmp_path: Path, config: str, welcome:
                 assert "Login was refused" in client.expect_connection_close(403).reply_text
     finally:
         process.stop()
+
+
+def test_definitions_are_there_before_the_first_client(tmp_path: Path) -> None:
+    definitions = tmp_path / "definitions.json"
+    definitions.write_text(
+        '{"vhosts": [{"name": "/"}], "queues": [{"name": "loaded", "vhost": "/", "durable": true,'
+        ' "auto_delete": false, "arguments": {}}]}'
+    )
+    process = BrokerProcess(tmp_path, config=f"load_definitions = {definitions}\n")
+    process.start()
+    try:
+        with RawClient(process.address).open() as client:
+            declared = client.call(1, "queue.declare", queue="loaded", passive=True)
+            assert declared.queue == "loaded"
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(None, "cannot read"), ("{", "failed_to_parse_json")]
+)
+def test_definitions_that_make_no_sense_end_the_start_and_are_named(
+    tmp_path: Path, content: str | None, words: str
+) -> None:
+    definitions = tmp_path / "definitions.json"
+    if content is not None:
+        definitions.write_text(content)
+    process = BrokerProcess(tmp_path, config=f"load_definitions = {definitions}\n")
+    with pytest.raises(AssertionError) as failed:
+        process.start()
+    assert str(definitions) in str(failed.value)
+    assert words in str(failed.value)

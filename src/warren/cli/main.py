@@ -121,16 +121,31 @@ def check_config(
     file: Annotated[Path, typer.Argument(help="A configuration file with rabbitmq.conf's keys.")],
 ) -> None:
     """Say whether a configuration file is right, and what it sets."""
-    from warren.server.config import settings
+    from warren.server.config import settings as known
+    from warren.server.config_reference import shown
 
     read = _read(file)
-    for setting in settings().values():
+    for setting in known().values():
         if setting.attribute in read.values:
-            value = "(secret)" if setting.is_secret else _shown(read.values[setting.attribute])
+            value = "(secret)" if setting.is_secret else shown(read.values[setting.attribute])
             typer.echo(f"{setting.key} = {value}")
     for key in read.pending:
         typer.echo(f"{key}: understood, but has no effect in this version")
     typer.echo(f"{file}: ok")
+
+
+@app.command()
+def settings(
+    markdown: Annotated[bool, typer.Option(help="As docs/CONFIGURATION.md has them.")] = False,
+) -> None:
+    """List what a configuration file can set, with defaults."""
+    from warren.server.config_reference import reference, rows
+
+    if markdown:
+        typer.echo(reference(), nl=False)
+        return
+    for key, default, meaning in rows():
+        typer.echo(f"{key} = {default}\n    {meaning}")
 
 
 @app.command()
@@ -188,12 +203,6 @@ def listening(config: Config, read: ConfigFile, bind: str | None, port: int | No
     if bind is not None:
         config = replace(config, http_ip=bind)
     return config
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return ", ".join(map(str, value)) or "none"
-    return str(value)
 
 
 def _check_metadata(metadata: str, cluster_secret: str) -> None:

@@ -17,9 +17,7 @@ class Locator(Enum):
     RANDOM = "random"
 
 
-def locator_of(
-    record: QueueRecord, policy: Mapping[str, object], default: Locator = Locator.CLIENT_LOCAL
-) -> Locator:
+def locator_of(record: QueueRecord, policy: Mapping[str, object], default: Locator) -> Locator:
     """The argument, then the policy, then the configuration; what makes no sense is passed over."""
     field = record.arguments.get(f"x-{LOCATOR}")
     value = None if field is None else field.value

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
 
+from warren.management.definitions_file import load_definitions
 from warren.management.dispatch import Dispatch
 from warren.management.errors import Refusal, no_such_object
 from warren.management.resource import Resource
@@ -49,6 +50,8 @@ FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
 
 
 def build_application(node: Node) -> Starlette:
+    if node.config.load_definitions:
+        node.before_clients.append(lambda: load_definitions(node))
     dispatch = Dispatch(node, [resource for family in FAMILIES for resource in family])
     return Starlette(
         routes=[ready_route(lambda: node.is_ready), Mount("/api", app=dispatch)],

@@ -237,7 +237,8 @@ class Cluster:
             for queue in vhost.queues.values():
                 if queue.record.node in masters:
                     masters[queue.record.node] += 1
-        locator = locator_of(record, policy, Locator.CLIENT_LOCAL)
+        configured = Locator(self._context.config.queue_master_locator)
+        locator = locator_of(record, policy, configured)
         return home_for(locator, self.name, masters, random.choice)
 
 

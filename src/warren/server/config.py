@@ -200,6 +200,15 @@ class Config:
     cluster_name: str = setting(
         "cluster_name", text, "", "name told to clients; the node's if not set"
     )
+    load_definitions: str = setting(
+        "load_definitions", text, "", "file of definitions that every start imports"
+    )
+    queue_master_locator: str = setting(
+        "queue_master_locator",
+        one_of("min-masters", "client-local", "random"),
+        "client-local",
+        "which node of a cluster becomes the home of a new queue",
+    )
     log_level: str = setting("log.console.level", _LEVEL, "info", "least level that is logged")
     log_connection_level: str = setting(
         "log.connection.level", _LEVEL, "debug", "the same, for connections coming and going"

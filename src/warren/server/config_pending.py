@@ -46,7 +46,6 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "mirroring_sync_batch_size": whole_number(1, 2**31 - 1),
     "mirroring_sync_max_throughput": byte_size,
     "mirroring_flow_control": switch,
-    "queue_master_locator": one_of("min-masters", "client-local", "random"),
     "queue_leader_locator": one_of("balanced", "client-local", "random", "least-leaders"),
     "net_ticktime": _COUNT,
     # TLS.
@@ -68,7 +67,6 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "prometheus.$setting": text,
     "collect_statistics": one_of("none", "coarse", "fine"),
     "collect_statistics_interval": _COUNT,
-    "load_definitions": text,
     "definitions.$setting": text,
     # Logs elsewhere than on stderr.
     "log.dir": text,

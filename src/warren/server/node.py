@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,6 +107,8 @@ class Node:
         self.started_at_ms = self.context.started_at_ms
         # Whoever runs the node sets this, if it can be asked to stop from the inside.
         self.on_stop_wanted: Callable[[], None] | None = None
+        # What has to be done when everything works and before clients are let in.
+        self.before_clients: list[Callable[[], Awaitable[None]]] = []
         self.statistics = Statistics(
             self.broker, self.messages.counts, self.open_connections, clock
         )
@@ -183,6 +185,8 @@ class Node:
         if self.cluster is not None:
             await self.cluster.join(self.broker.lease)
             parts.push_async_callback(self.cluster.leave)
+        for prepare in self.before_clients:
+            await prepare()
         await self._listener.open()
         self._take_samples()
         if self.config.consumer_timeout_ms:

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from warren.server.config import settings
+from warren.server.config_pending import PENDING
+from warren.server.config_reference import reference
+
+PAGE = Path(__file__).parents[3] / "docs" / "CONFIGURATION.md"
+
+
+def test_the_page_is_what_the_declarations_say() -> None:
+    assert PAGE.read_text() == reference(), "warren settings --markdown > docs/CONFIGURATION.md"
+
+
+def test_every_key_is_on_the_page_with_what_it_means() -> None:
+    page = reference()
+    for setting in settings().values():
+        assert f"`{setting.key}" in page
+        assert setting.meaning in page
+    assert all(f"- `{key}`" in page for key in PENDING)
+
+
+def test_secrets_have_no_default_worth_hiding_but_the_known_one() -> None:
+    secret = [s.key for s in settings().values() if s.is_secret]
+    assert secret == ["default_pass"]
