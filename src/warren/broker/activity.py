@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warren.model.counters import MessageCounters
+from warren.model.counters import ExchangeCounters, MessageCounters
 from warren.queues.queue import Queue
 from warren.queues.waiting_times import WaitingTimes
 
@@ -33,19 +33,28 @@ class AuthAttempts:
     failed: int = 0
 
 
+@dataclass(slots=True)
+class Traffic:
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    frames_received: int = 0
+    writes: int = 0
+
+
 class Activity:
     """Of a virtual host, if it is given the `whole`: the node's."""
 
     def __init__(self, whole: Activity | None = None) -> None:
         self.churn: Churn = Churn() if whole is None else whole.churn
         self.attempts: dict[str, AuthAttempts] = {} if whole is None else whole.attempts
-        # Bytes from and to clients whose connections are closed.
-        self.received_gone = 0
-        self.sent_gone = 0
+        # Of closed connections.
+        self.traffic_gone = Traffic()
         self.gone = MessageCounters()
-        # Of deleted queues: how long their messages had waited, and how many were delivered.
+        # Of deleted queues: what they had counted, and how long their messages had waited.
+        self.queues_gone = MessageCounters()
         self.waited_gone = WaitingTimes(0, 0)
-        self.delivered_gone = 0
+        # Copies of messages that deleted exchanges had sent to queues.
+        self.routed_gone = 0
         self.channels: dict[MessageCounters, None] = {}
         self._whole = whole
 
@@ -55,10 +64,13 @@ class Activity:
         attempts.succeeded += is_success
         attempts.failed += not is_success
 
-    def connection_closed(self, received_bytes: int, sent_bytes: int) -> None:
+    def connection_closed(self, traffic: Traffic) -> None:
         self.churn.connection_closed += 1
-        self.received_gone += received_bytes
-        self.sent_gone += sent_bytes
+        gone = self.traffic_gone
+        gone.received_bytes += traffic.received_bytes
+        gone.sent_bytes += traffic.sent_bytes
+        gone.frames_received += traffic.frames_received
+        gone.writes += traffic.writes
 
     def channel_opened(self) -> MessageCounters:
         """The counters that it is to use."""
@@ -79,9 +91,13 @@ class Activity:
     def queue_deleted(self, queue: Queue) -> None:
         assert self._whole is not None, "queues belong to virtual hosts"
         self.churn.queue_deleted += 1
-        self._whole.delivered_gone += delivered_by(queue.counters)
+        self._whole.queues_gone.add(queue.counters)
         if queue.waiting_times is not None:
             self._whole.waited_gone.add(queue.waiting_times)
+
+    def exchange_deleted(self, counters: ExchangeCounters) -> None:
+        assert self._whole is not None, "exchanges belong to virtual hosts"
+        self._whole.routed_gone += counters.publish_out
 
     def messages(self) -> MessageCounters:
         """What all channels have counted, open and closed."""
@@ -90,7 +106,3 @@ class Activity:
         for counters in self.channels:
             total.add(counters)
         return total
-
-
-def delivered_by(counters: MessageCounters) -> int:
-    return counters.deliver + counters.deliver_no_ack + counters.get + counters.get_no_ack

@@ -131,6 +131,8 @@ class Topology:
         """The virtual host is gone, and its queues with it."""
         for queue in (*self.queues.values(), *self._hidden.values()):
             self._delete(queue)
+        for exchange in self.exchanges.values():
+            self._activity.exchange_deleted(exchange.counters)
         self.queues.clear()
         self._hidden.clear()
         self.version.bump()
@@ -208,8 +210,10 @@ class Topology:
         return parsed.kind is KeyKind.BINDING and self._remove_binding(key)
 
     def _remove_exchange(self, name: str) -> bool:
-        if self.exchanges.pop(name, None) is None:
+        exchange = self.exchanges.pop(name, None)
+        if exchange is None:
             return False
+        self._activity.exchange_deleted(exchange.counters)
         self.policies.forget(TargetKind.EXCHANGE, name)
         self._orphan(self.bindings.of_source(name))
         self._orphan(self.bindings.of_destination(Destination(DestinationKind.EXCHANGE, name)))

@@ -27,6 +27,7 @@ from warren.management.routes import (
     users,
     vhosts,
 )
+from warren.management.routes.prometheus import metrics_routes
 from warren.metadata.store import MetadataUnavailable
 from warren.server.http import ready_route
 
@@ -54,7 +55,11 @@ def build_application(node: Node) -> Starlette:
         node.before_clients.append(lambda: load_definitions(node))
     dispatch = Dispatch(node, [resource for family in FAMILIES for resource in family])
     return Starlette(
-        routes=[ready_route(lambda: node.is_ready), Mount("/api", app=dispatch)],
+        routes=[
+            ready_route(lambda: node.is_ready),
+            *metrics_routes(node),
+            Mount("/api", app=dispatch),
+        ],
         exception_handlers={
             404: _not_found,
             MetadataUnavailable: _unavailable,

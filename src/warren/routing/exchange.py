@@ -58,6 +58,11 @@ class Exchange:
         return self._matcher.match(routing_key, headers)
 
     @property
+    def bindings_count(self) -> int:
+        """Of how many bindings it is the source."""
+        return self._bindings_count
+
+    @property
     def is_unused(self) -> bool:
         """Whether it is the source of no binding."""
         return self._bindings_count == 0

@@ -110,6 +110,13 @@ class Config:
     http_port: int = setting(
         "management.tcp.port", whole_number(0, PORT_MAX), HTTP_PORT, "port of the HTTP API"
     )
+    prometheus_ip: str | None = setting(
+        "prometheus.tcp.ip", text, None, "address of the port for Prometheus; that of the HTTP API"
+    )
+    prometheus_port: int | None = setting(
+        "prometheus.tcp.port", whole_number(0, PORT_MAX), None,
+        "a port of its own for Prometheus, as RabbitMQ's 15692; the HTTP API has /metrics anyway",
+    )  # fmt: skip
     handshake_timeout_ms: int = setting(
         "handshake_timeout", _MILLISECONDS, 10_000, "time to negotiate a connection, in ms"
     )

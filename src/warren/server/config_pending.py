@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final
 
 from warren.server.config_values import (
-    PORT_MAX,
     Reader,
     byte_size,
     endpoint,
@@ -62,8 +61,6 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "proxy_protocol": switch,
     # Management and metrics.
     "management.$setting": text,
-    "prometheus.tcp.port": whole_number(1, PORT_MAX),
-    "prometheus.tcp.ip": text,
     "prometheus.$setting": text,
     "collect_statistics": one_of("none", "coarse", "fine"),
     "collect_statistics_interval": _COUNT,

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 from pamqp import commands
 
 from warren.auth.users import User
+from warren.broker.activity import Traffic
 from warren.channels.channel import Channel
 from warren.channels.confirms import Confirms
 from warren.channels.intake import Intake
@@ -129,7 +130,7 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
             if self._state is State.OPEN:
                 self._leave()
             context.admission.leave(self.user, self.vhost.name)
-            context.broker.activity.connection_closed(self.reader.octets, self.output.octets)
+            context.broker.activity.connection_closed(self.traffic)
             _log.info(
                 "connection closed", peer=self.peer, user=self.user.name, vhost=self.vhost.name,
                 reason=reason,
@@ -248,8 +249,9 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         return "" if self._throttle is None else self._throttle.bottleneck()
 
     @property
-    def writes(self) -> int:
-        return self._outgoing.writes
+    def traffic(self) -> Traffic:
+        reader, outgoing = self.reader, self._outgoing
+        return Traffic(reader.octets, self.output.octets, reader.frames, outgoing.writes)
 
     @property
     def unsent_bytes(self) -> int:

@@ -16,10 +16,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from warren.server.config_values import Endpoint
 from warren.server.sockets import address_of, bind
 
+METRICS_PATH: Final = "/metrics"
 READY_PATH: Final = "/api/health/checks/ready"
 CONCURRENT_REQUESTS_MAX: Final = 1_000
 GRACEFUL_STOP_S: Final = 1
@@ -40,22 +42,42 @@ def bare_application(is_ready: Callable[[], bool]) -> Starlette:
     return Starlette(routes=[ready_route(is_ready)])
 
 
+def metrics_only(application: ASGIApp) -> ASGIApp:
+    """What of an application the port for Prometheus shows: no more than /metrics."""
+
+    async def part(scope: Scope, receive: Receive, send: Send) -> None:
+        is_shown = scope["path"] == METRICS_PATH or scope["path"].startswith(METRICS_PATH + "/")
+        shown = application if is_shown else Response("Not found", 404)
+        await shown(scope, receive, send)
+
+    return part
+
+
 class HttpServer:
-    def __init__(self, endpoint: Endpoint) -> None:
+    """`purpose` and `settings` are for whoever reads why it cannot listen."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        purpose: str = "HTTP",
+        settings: str = "--http-port or management.tcp.port",
+    ) -> None:
         self._endpoint = endpoint
+        self._purpose = purpose
+        self._settings = settings
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
 
     def bind(self) -> None:
         """Raises CannotListenError."""
-        self._socket = bind(self._endpoint, "HTTP", "--http-port or management.tcp.port")
+        self._socket = bind(self._endpoint, self._purpose, self._settings)
 
     @property
     def endpoint(self) -> Endpoint:
         assert self._socket is not None, "bind first"
         return address_of(self._socket)
 
-    async def start(self, application: Starlette) -> None:
+    async def start(self, application: ASGIApp) -> None:
         assert self._socket is not None, "bind first"
         config = uvicorn.Config(
             application,

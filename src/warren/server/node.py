@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from warren.server.cluster import Cluster
+    from warren.server.http import HttpServer
 
 METADATA_FILE: Final = "metadata.sqlite"
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
@@ -115,6 +116,7 @@ class Node:
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
         self.cluster = _cluster_of(self.context, self.store)
+        self.metrics_endpoint: Endpoint | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -152,7 +154,7 @@ class Node:
 
     async def _start_parts(self, parts: AsyncExitStack) -> None:
         # Imported here: it is a third of the time to the first line of our own.
-        from warren.server.http import HttpServer
+        from warren.server.http import HttpServer, metrics_only
 
         parts.callback(self.context.timers.close)
         parts.callback(self._listener.close)
@@ -164,6 +166,11 @@ class Node:
         if self.cluster is not None:
             self.cluster.bind()
             parts.callback(self.cluster.close)
+        metrics = self._metrics_server()
+        for server in metrics:
+            server.bind()
+            parts.push_async_callback(server.stop)
+            self.metrics_endpoint = server.endpoint
         claim_data_directory(self.config.data_dir, self.config.name)
         if self.cluster is None:
             check_metadata(self.config.data_dir, METADATA_FILE)
@@ -179,8 +186,12 @@ class Node:
         self.governor.start()
         parts.callback(self.governor.stop)
         parts.push_async_callback(self.broker.stop)
-        await http.start(self._application())
+        application = self._application()
+        await http.start(application)
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
+        for server in metrics:
+            await server.start(metrics_only(application))
+            parts.push_async_callback(server.stop)
         parts.push_async_callback(self._close_connections)
         if self.cluster is not None:
             await self.cluster.join(self.broker.lease)
@@ -191,6 +202,16 @@ class Node:
         self._take_samples()
         if self.config.consumer_timeout_ms:
             self._tick_channels()
+
+    def _metrics_server(self) -> list[HttpServer]:
+        """One, if Prometheus is to have a port of its own."""
+        from warren.server.http import HttpServer
+
+        config = self.config
+        if config.prometheus_port is None:
+            return []
+        endpoint = Endpoint(config.prometheus_ip or config.http_ip, config.prometheus_port)
+        return [HttpServer(endpoint, "Prometheus", "prometheus.tcp.port")]
 
     def _application(self) -> Starlette:
         """What answers over HTTP. Management knows the node, never the other way round."""

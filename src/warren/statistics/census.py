@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warren.broker.activity import delivered_by
-from warren.model.counters import QueueLengths
+from warren.model.counters import MessageCounters, QueueLengths
+from warren.queues.backing import BackingQueue
+from warren.queues.backing_figures import BackingFigures
 from warren.queues.queue import Queue
 from warren.queues.waiting_times import WaitingTimes
-from warren.storage.variable_queue import VariableQueue
 
 
 class QueueCensus:
@@ -15,13 +15,17 @@ class QueueCensus:
     def __init__(self) -> None:
         self.queues = 0
         self.consumers = 0
+        # Queues that have a consumer which can take a message now.
+        self.ready_consumers = 0
         self.ready = 0
         self.ready_bytes = 0
         self.unacked = 0
+        self.unacked_bytes = 0
+        self.persistent = 0
+        self.persistent_bytes = 0
         self.paged_out = 0
         self.paged_out_bytes = 0
-        self.published = 0
-        self.delivered = 0
+        self.messages = MessageCounters()
         self.head_age_ms = 0
         self.waited = WaitingTimes(0, 0)
 
@@ -32,21 +36,39 @@ class QueueCensus:
 
     def _count(self, queue: Queue, now_ms: int) -> None:
         backing = queue.backing
-        counters = queue.counters
         self.queues += 1
         self.consumers += len(queue.consumers)
-        self.ready += backing.length
-        self.ready_bytes += backing.ready_bytes
-        self.unacked += backing.unacked_count
-        self.published += counters.publish
-        self.delivered += delivered_by(counters)
-        if isinstance(backing, VariableQueue) and backing.delta_count:
-            self.paged_out += backing.delta_count
-            self.paged_out_bytes += backing.delta_bytes
+        self.ready_consumers += queue.rotation.count > 0
+        if backing.length or backing.unacked_count:
+            self._count_messages(backing)
+        self.messages.add(queue.counters)
         waiting = queue.waiting_times
         if waiting is not None:
             self.waited.add(waiting)
             self.head_age_ms = max(self.head_age_ms, waiting.age_ms(now_ms, backing.length))
+
+    def _count_messages(self, backing: BackingQueue) -> None:
+        figures = backing.figures()
+        self.ready += figures.ready
+        self.ready_bytes += figures.ready_bytes
+        self.unacked += figures.unacked
+        self.unacked_bytes += figures.unacked_bytes
+        self.persistent += figures.persistent
+        self.persistent_bytes += figures.persistent_bytes
+        self.paged_out += figures.paged_out
+        self.paged_out_bytes += figures.paged_out_bytes
+
+    def figures(self) -> BackingFigures:
+        return BackingFigures(
+            ready=self.ready,
+            ready_bytes=self.ready_bytes,
+            unacked=self.unacked,
+            unacked_bytes=self.unacked_bytes,
+            persistent=self.persistent,
+            persistent_bytes=self.persistent_bytes,
+            paged_out=self.paged_out,
+            paged_out_bytes=self.paged_out_bytes,
+        )
 
 
 def sample_queues(queues: list[Queue], start: int, end: int, elapsed_s: float) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Final, Protocol
 
+from warren.broker.activity import Traffic
 from warren.broker.broker import Broker
 from warren.channels.channel import Channel
 from warren.model.clock import Clock
@@ -47,9 +48,7 @@ class CountedConnection(Protocol):
     output: OutputBuffer
 
     @property
-    def writes(self) -> int:
-        """How often something was given to its socket."""
-        ...
+    def traffic(self) -> Traffic: ...
 
     @property
     def unsent_bytes(self) -> int: ...
@@ -102,11 +101,12 @@ class Statistics:
     def of_connection(self, connection: CountedConnection) -> Figures:
         """Traffic: `recv_oct`, `send_oct` ... with their details."""
         sampled = self._traffic.get(connection) or TrafficCounters()
-        octets = {"recv_oct": connection.reader.octets, "send_oct": connection.output.octets}
+        traffic = connection.traffic
+        octets = {"recv_oct": traffic.received_bytes, "send_oct": traffic.sent_bytes}
         rates = {"recv_oct": sampled.receive_rate, "send_oct": sampled.send_rate}
         return with_rates(octets, rates) | {
-            "recv_cnt": connection.reader.frames,
-            "send_cnt": connection.writes,
+            "recv_cnt": traffic.frames_received,
+            "send_cnt": traffic.writes,
             "send_pend": connection.unsent_bytes,
         }
 

@@ -61,7 +61,6 @@ class IndexStore:
         self.embed_below = 4_096
         self.on_failure: Callable[[OSError], None] | None = None
         self.findings = Findings()
-        self.messages_read = 0
         self._host = host
         self._stores = (bodies, transient_bodies)
         self._register = QueueRegister()

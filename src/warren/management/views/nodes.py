@@ -26,7 +26,7 @@ _MECHANISM_DESCRIPTIONS: Final = {
     "EXTERNAL": "SASL EXTERNAL mechanism",
 }
 # Erlang's default for how many processes there may be.
-_PROCESSES_MAX: Final = 1_048_576
+PROCESSES_MAX: Final = 1_048_576
 
 
 def show_node(node: Node) -> JsonObject:
@@ -74,7 +74,7 @@ def _limits(node: Node) -> JsonObject:
         "mem_alarm": memory.is_alarmed,
         "mem_calculation_strategy": "rss",
         "mem_limit": memory.limit_bytes,
-        "proc_total": _PROCESSES_MAX,
+        "proc_total": PROCESSES_MAX,
         "sockets_total": node.connections.limit,
     }
 

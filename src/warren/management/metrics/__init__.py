@@ -1,0 +1,1 @@
+"""What Prometheus is told, with the names of RabbitMQ's rabbitmq_prometheus plugin."""
