@@ -61,4 +61,4 @@ cdef class PagedMessages(BackingQueue):
     cpdef object refill(self)
 
 
-cpdef bint is_bodiless(QueuedType queued)
+cpdef bint is_bodiless(QueuedType queued) noexcept

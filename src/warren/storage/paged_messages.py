@@ -44,7 +44,7 @@ from warren.queues.backing import BackingQueue
 from warren.queues.boundary import TAKEN
 from warren.storage.paging_host import MESSAGE_OVERHEAD_BYTES, QueueIndexClient, Reader
 from warren.storage.states import SEGMENTED, VOLATILE
-from warren.wire.codec import Message, QueuedMessage
+from warren.wire.codec import QueuedMessage
 
 PAGED_PER_STEP_MAX: Final = 8_192
 CHOSEN_PER_STEP_MAX: Final = 2_048
@@ -349,7 +349,7 @@ class PagedMessages(BackingQueue):
 
 def is_bodiless(queued: QueuedMessage) -> bool:
     """Only storage ever sees one like that, so its type does not speak of it."""
-    return cast("Message | None", queued.message) is None
+    return queued.message is None
 
 
 def runs_of_sequences(ascending: list[int]) -> list[tuple[int, int]]:

@@ -17,12 +17,13 @@ cdef class VariableQueue(PagedMessages):
     cpdef QueuedType publish_delivered(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence
     )
-    cdef bint _is_persistent(self, QueuedType queued)
-    cdef void _count_unacked(self, QueuedType queued)
-    cdef void _count_settled(self, QueuedType queued)
+    cdef bint _is_persistent(self, QueuedType queued) noexcept
+    cdef void _count_unacked(self, QueuedType queued) noexcept
+    cdef void _count_settled(self, QueuedType queued) noexcept
     cdef int _store(self, QueuedType queued, object publisher, uint64_t sequence) except -1
     @cython.locals(queued=QueuedType)
     cpdef QueuedType fetch(self, bint ack_required)
+    @cython.locals(queued=QueuedType)
     cdef QueuedType _take_head(self)
     @cython.locals(queued=QueuedType)
     cpdef object ack(self, list run)

@@ -113,11 +113,11 @@ class VariableQueue(PagedMessages):
             return heappop(self.returned)[1]
         if not self.front and not self._is_refilled():
             return None
-        queued = self.front[0]
+        queued: QueuedMessage = self.front.popleft()
         if is_bodiless(queued):
+            self.front.appendleft(queued)
             self.load_bodies()
             return None
-        self.front.popleft()
         if self.delta_count != 0 and len(self.front) < READ_AHEAD_MESSAGES_MIN:
             self.load()
         return queued
