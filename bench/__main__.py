@@ -19,10 +19,11 @@ from bench.compare import compare
 from bench.idle import idle
 from bench.load import tool
 from bench.report import Table, write_markdown
+from bench.restart import restarts
 from bench.scaling import scaling
 from bench.scenarios import SCENARIOS
 
-GROUPS: Final = ("all", "scaling", "backlog", "idle")
+GROUPS: Final = ("all", "scaling", "backlog", "restart", "idle")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -34,12 +35,15 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=f"scenarios:\n{listing}\n  {'all':<8} all of these (the default)\n"
         f"  {'scaling':<8} cost per message with 1, 100, 10 000 of everything\n"
         f"  {'backlog':<8} a million messages in a default and a lazy queue, and out again\n"
+        f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest",
     )
     parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])
     parser.add_argument("--repeats", type=int, default=3, help="runs per figure (%(default)s)")
     parser.add_argument("--seconds", type=float, default=8, help="length of a run (%(default)s)")
-    parser.add_argument("--messages", type=int, default=MESSAGES, help="of backlog (%(default)s)")
+    parser.add_argument(
+        "--messages", type=int, default=MESSAGES, help="of backlog, restart (%(default)s)"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     parser.add_argument("--only", choices=sorted(STARTERS), help="measure one broker alone")
     return parser
@@ -70,6 +74,8 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
             tables.append(scaling(brokers, options.repeats, options.seconds, say))
     if "backlog" in names:
         tables.append(backlogs(starters, options.messages, say))
+    if "restart" in names:
+        tables.append(restarts(options.messages, say))
     if "idle" in names:
         tables.append(idle(starters, say))
     return tables

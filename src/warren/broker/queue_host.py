@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from warren.broker.dead_lettering import publish_dead
 from warren.model.clock import Clock
@@ -26,6 +26,10 @@ from warren.wire.codec import Message
 
 if TYPE_CHECKING:
     from warren.broker.vhost import VirtualHost
+
+HEADS_PER_LOOK: Final = 32
+LOOK_INTERVAL_MS: Final = 10
+"""After a start every queue looks whether its head has expired, so many at a time."""
 
 
 class Running(Awaitable[None], Protocol):
@@ -54,6 +58,7 @@ class QueueFactory:
         self._spawn = spawn
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
+        self._unseen: deque[Queue] = deque()
 
     def make(self, record: QueueRecord, settings: QueueSettings) -> AbstractQueue:
         if record.node != self.node and self.make_remote is not None:
@@ -83,8 +88,19 @@ class QueueFactory:
         if queue.message_count:
             # From before the start: some may have expired, and nobody has looked at the head yet.
             queue.may_expire = True
-            self.clock.call_later(0, queue.loaded)
+            if not self._unseen:
+                self.clock.call_later(0, self._look_at_heads)
+            self._unseen.append(queue)
         return queue
+
+    def _look_at_heads(self) -> None:
+        """A few at a time: each may have to be read from the disk, and clients come first."""
+        for _ in range(min(HEADS_PER_LOOK, len(self._unseen))):
+            queue = self._unseen.popleft()
+            if not queue.is_deleted:
+                queue.loaded()
+        if self._unseen:
+            self.clock.call_later(LOOK_INTERVAL_MS, self._look_at_heads)
 
     def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
         # Not at once: the target may be the very queue that is in the middle of something.

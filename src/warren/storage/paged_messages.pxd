@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from warren.flow.credit cimport Credit as CreditType
 from warren.queues.backing cimport BackingQueue
 from warren.wire._codec cimport QueuedMessage as QueuedType
@@ -39,6 +39,7 @@ cdef class PagedMessages(BackingQueue):
     cdef public Py_ssize_t delta_count
     cdef public Py_ssize_t delta_bytes
     cdef public bint is_loading
+    cdef public int64_t read_ahead_bytes
     cdef public bint is_paging
     cdef public uint64_t loaded_below
     cdef public uint64_t epoch

@@ -51,6 +51,7 @@ CHOSEN_PER_STEP_MAX: Final = 2_048
 LEAVING_BYTES_MAX: Final = 16 * 1_048_576
 """No more is given to the disk at a time, so that others find their way there, too."""
 RETURNED_MAX: Final = 1_024
+READ_FIRST_BYTES: Final = 8_192
 KEEP_EVERYTHING: Final = -1
 
 # Those of states.py and paging_host.py, as C numbers.
@@ -104,6 +105,7 @@ class PagedMessages(BackingQueue):
         self.delta_count = 0
         self.delta_bytes = 0
         self.is_loading = False
+        self.read_ahead_bytes = READ_FIRST_BYTES
         self.is_paging = False
         # What is older was read from the disk, because somebody is going to have it soon.
         self.loaded_below = 0

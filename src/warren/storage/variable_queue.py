@@ -19,6 +19,8 @@ from warren.storage.sub_queues import sub_queues
 from warren.wire.codec import Message, QueuedMessage
 
 READ_AHEAD_BYTES: Final = 1_048_576
+READ_AHEAD_GROWTH: Final = 4
+"""A queue's first read is small, since at a start every queue looks at its head; then it grows."""
 READ_AHEAD_MESSAGES_MIN: Final = 64
 
 _VOLATILE = 0
@@ -270,8 +272,14 @@ class VariableQueue(PagedMessages):
         epoch = self.epoch
         span = (self.delta_start, self.delta_end)
         self._reader.read(
-            self.indexed(), span, READ_AHEAD_BYTES, lambda entries: self._loaded(entries, epoch)
+            self.indexed(), span, self._grow(), lambda entries: self._loaded(entries, epoch)
         )
+
+    def _grow(self) -> int:
+        """How much to read now; more the next time."""
+        size = self.read_ahead_bytes
+        self.read_ahead_bytes = min(READ_AHEAD_BYTES, size * READ_AHEAD_GROWTH)
+        return size
 
     def load_bodies(self) -> None:
         """After a start, messages may be known whose bodies are in the message store only."""
@@ -279,7 +287,7 @@ class VariableQueue(PagedMessages):
             return
         self.is_loading = True
         epoch = self.epoch
-        room = READ_AHEAD_BYTES
+        room = self._grow()
         wanted = []
         for queued in self.front:
             if room <= 0:

@@ -11,10 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from warren.flow.credit import Credit
 from warren.queues.boundary import PENDING, TAKEN
-from warren.storage.paged_messages import CHOSEN_PER_STEP_MAX, LEAVING_BYTES_MAX, RETURNED_MAX
+from warren.storage.paged_messages import (
+    CHOSEN_PER_STEP_MAX,
+    LEAVING_BYTES_MAX,
+    READ_FIRST_BYTES,
+    RETURNED_MAX,
+)
 from warren.storage.paging_host import MESSAGE_OVERHEAD_BYTES
 from warren.storage.states import JOURNALED, SEGMENTED
-from warren.storage.variable_queue import VariableQueue
+from warren.storage.variable_queue import READ_AHEAD_BYTES, VariableQueue
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 TRANSIENT = PropertyBlock(b"\x00\x00")
@@ -156,6 +161,24 @@ def test_messages_published_while_others_are_paged_out_come_after_them() -> None
     queue.publish(message(6), 0, None, 0)
     assert (len(queue.front), queue.delta_count, len(queue.back)) == (2, 4, 1)
     assert drain(queue, index) == list(range(7))
+
+
+def test_a_queue_that_only_looks_at_its_head_reads_little() -> None:
+    """At a start all queues do; whoever goes on consuming gets more and more at a time."""
+    queue, index = make(is_lazy=True)
+    for number in range(3_000):
+        queue.publish(message(number), 0, None, 0)
+    index.segment(1 << 40)
+    assert queue.head() is None
+    assert [size for _, _, size, _ in index.reads] == [READ_FIRST_BYTES]
+    sizes = []
+    while queue.length and len(sizes) < 100:
+        sizes += [size for _, _, size, _ in index.reads]
+        index.finish_reads(10)
+        while queue.fetch(ack_required=False) is not None:
+            pass
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == READ_AHEAD_BYTES
 
 
 def test_what_was_lost_on_disk_is_not_waited_for() -> None:
