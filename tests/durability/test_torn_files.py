@@ -14,20 +14,24 @@ import pytest
 
 from acceptance.actions import eventually
 from broker_process import BrokerProcess
+from durability.conftest import MakeBroker
 from durability.data_files import DataFiles, end_of_data, holder_of
 from durability.mail import (
     bodies,
+    client_of,
     declare_in,
     look_once,
     look_until_quiet,
     more_than_a_journal,
     numbered,
+    ready,
     send,
 )
 from durability.under_test import TOPOLOGY_SAFE_AFTER_S, kill
 
 COUNT = 20
 LARGE = 10_000
+PAGED_WITHIN_S = 20
 
 
 def cut(path: Path, count: int) -> None:
@@ -195,6 +199,27 @@ def test_a_flipped_bit_in_a_segment_is_reported(mortal: BrokerProcess) -> None:
     found = bodies(look_until_quiet(mortal, "indexed"))
     assert found == sent[:1234] + sent[1235:]
     assert_reported(mortal.log(), holder.name)
+
+
+@pytest.mark.warren_only
+@pytest.mark.parametrize("size", [200, LARGE])
+def test_a_bit_that_flips_while_the_broker_runs_is_reported(
+    make_broker: MakeBroker, size: int
+) -> None:
+    """A message that is on disk alone, read back for a consumer: only the others are delivered."""
+    broker = make_broker("warren.journal_file_size_limit = 64KiB\n")
+    broker.start()
+    declare_in(broker, "lazy", **{"x-queue-mode": "lazy"})
+    sent = numbered(1000, size=size)
+    send(broker, sent, "lazy")
+    eventually(lambda: broker.ask("/api/queues/%2F/lazy")["messages_ram"] == 0, PAGED_WITHIN_S)
+    files = DataFiles(broker.data_dir)
+    holder = holder_of(files.segments + files.bodies, sent[700])
+    flip(holder, holder.read_bytes().index(sent[700]) + size // 2)
+    assert bodies(look_until_quiet(broker, "lazy")) == sent[:700] + sent[701:]
+    assert_reported(broker.log(), holder.name)
+    with client_of(broker) as client:
+        eventually(lambda: ready(client, "lazy") == 999)
 
 
 @pytest.mark.warren_only
