@@ -60,7 +60,7 @@ HttpPort = Annotated[
     ),
 ]
 ClusterPort = Annotated[
-    int, typer.Option(min=0, max=65535, metavar="PORT", help="Port for other nodes (unused yet).")
+    int, typer.Option(min=0, max=65535, metavar="PORT", help="Port for other nodes of a cluster.")
 ]
 DataDir = Annotated[
     Path, typer.Option(metavar="DIR", help="Where the node keeps its data; made if missing.")
@@ -114,6 +114,18 @@ def server(  # noqa: PLR0913 - these are the options of the command line
     if http_port is not None:
         settings = replace(settings, http_port=http_port)
     _serve(listening(settings, read, bind, port), read)
+
+
+@app.command()
+def cluster(
+    nodes: Annotated[int, typer.Option(min=1, max=16, help="How many nodes.")] = 3,
+    data_dir: DataDir = Path("warren-cluster"),
+) -> None:
+    """Start etcd and some nodes on this machine, say how to use them, and stop them with Ctrl-C."""
+    from warren.cli.cluster import run_cluster
+
+    _check_metadata("etcd://127.0.0.1", "one is made")
+    run_cluster(data_dir, nodes)
 
 
 @app.command("check-config")

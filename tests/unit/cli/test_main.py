@@ -26,7 +26,8 @@ def test_version_names_what_it_is_compatible_with() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--help",), ("server", "check-config", "perf", "version")),
+        (("--help",), ("server", "cluster", "check-config", "perf", "version")),
+        (("cluster", "--help"), ("--nodes", "--data-dir", "warren-cluster")),
         (
             ("server", "--help"),
             (
