@@ -89,11 +89,13 @@ def test_it_prints_how_to_use_nodes_that_are_one_broker_and_stops_all_of_them(
     one, two = command.channels()
     one.connection.close()
     assert body_of(two, "q") == b"kept"
+    two.queue_declare("at two")
 
     victim = next(pid for pid in command.children() if _is_node(pid, "n1@localhost"))
     os.kill(victim, signal.SIGKILL)
     command.await_output("n1@localhost has ended by SIGKILL; its log is .*n1.log")
-    two.queue_declare("the other one goes on")
+    two.basic_publish("", "at two", b"the other one goes on")
+    assert body_of(two, "at two") == b"the other one goes on"
     two.connection.close()
     process.terminate()
     assert process.wait(WITHIN_S) == 0

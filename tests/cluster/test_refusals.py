@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 
 from pika.adapters.blocking_connection import BlockingChannel
 
-from cluster.nodes import ClusterOfNodes, NodeProcess, eventually
+from cluster.nodes import ClusterOfNodes
 
 EXIT_UNAVAILABLE = 69
 EXIT_CONFIG = 78
@@ -30,15 +31,15 @@ def test_a_node_whose_name_is_taken_does_not_start(
     assert not cluster.nodes[1].has_ended
 
 
-def test_a_node_with_another_secret_is_refused_by_all(cluster: ClusterOfNodes) -> None:
-    node = cluster.newcomer("wrong-secret", "n9@localhost", secret="another")
+def test_a_node_with_another_secret_does_not_start_and_delays_nobody(
+    cluster: ClusterOfNodes, first: BlockingChannel, name: str
+) -> None:
+    node = cluster.newcomer("wrong-secret", "n9@localhost", secret="something else")
     node.launch()
-    try:
-        eventually(lambda: _is_refused(node), "it says why it is refused")
-    finally:
-        node.kill()
-    assert "another" not in re.sub("has another cluster secret", "", node.log())
-
-
-def _is_refused(node: NodeProcess) -> bool:
-    return "has another cluster secret" in node.log()
+    assert node.await_end() == EXIT_UNAVAILABLE
+    assert "Error: this node cannot join cluster '" in node.log()
+    assert re.search(r": node 'n\d@localhost' has another cluster secret$", node.log(), re.M)
+    assert "something else" not in node.log()
+    started_at = time.monotonic()
+    first.queue_declare(name)
+    assert time.monotonic() - started_at < 2, "nobody waits for a node that is not a member"

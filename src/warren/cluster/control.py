@@ -53,7 +53,10 @@ class Accepted(_Tagged, frozen=True):
 
 
 class Refused(_Tagged, frozen=True):
+    """`is_for_good`: the two nodes do not belong together, and trying again is no use."""
+
     reason: str
+    is_for_good: bool = False
 
 
 # Queues, by handle: a channel number of the link.

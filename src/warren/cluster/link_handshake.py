@@ -44,6 +44,10 @@ class LinkRefused(Exception):
     """The other side is not who we should talk to, or does not want to talk to us."""
 
 
+class NotOfThisCluster(LinkRefused):
+    """These two can never meet as they are: other secrets, or other protocols."""
+
+
 class AskerHandshake:
     def __init__(self, me: Identity, peer: str, nonce: bytes) -> None:
         self._me = me
@@ -59,7 +63,8 @@ class AskerHandshake:
     def handle(self, control: Control) -> Control | None:
         """What to answer; raises LinkRefused."""
         if isinstance(control, Refused):
-            raise LinkRefused(f"node '{self._peer}' refused us: {control.reason}")
+            kind = NotOfThisCluster if control.is_for_good else LinkRefused
+            raise kind(f"node '{self._peer}' refused us: {control.reason}")
         if isinstance(control, Accepted) and self.peer_incarnation is not None:
             self.is_done = True
             return None
@@ -73,7 +78,7 @@ class AskerHandshake:
         nonces = self._nonce + control.nonce
         names = (self._me.node, control.node)
         if not hmac.compare_digest(control.proof, _proof(self._me, b"server", nonces, names)):
-            raise LinkRefused(f"node '{self._peer}' has another cluster secret")
+            raise NotOfThisCluster(f"node '{self._peer}' has another cluster secret")
         self.peer_incarnation = control.incarnation
         return Proof(_proof(self._me, b"asker", nonces, names))
 
@@ -99,7 +104,7 @@ class ServerHandshake:
         names = (self._hello.node, self._me.node)
         expected = _proof(self._me, b"asker", self._hello.nonce + self._nonce, names)
         if not hmac.compare_digest(control.proof, expected):
-            raise LinkRefused(f"node '{self._hello.node}' has another cluster secret")
+            raise NotOfThisCluster(f"node '{self._hello.node}' has another cluster secret")
         self.is_done = True
         return Accepted()
 
@@ -119,7 +124,7 @@ class ServerHandshake:
 
 def _require_protocol(protocol: int, who: str) -> None:
     if protocol != PROTOCOL:
-        raise LinkRefused(
+        raise NotOfThisCluster(
             f"{who} speaks version {protocol} of the link protocol, this node {PROTOCOL}: "
             "all nodes of a cluster have to run the same version"
         )

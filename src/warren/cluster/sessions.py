@@ -34,6 +34,10 @@ class NameTaken(MetadataError):
     """Another living node has this node's name."""
 
 
+class NotWelcome(MetadataError):
+    """A node of the cluster has another secret, or speaks another protocol."""
+
+
 def encode_session(session: Session) -> bytes:
     return msgspec.json.encode(session)
 

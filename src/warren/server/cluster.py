@@ -101,7 +101,8 @@ class Cluster:
         self._on_changes([Change(record.key, record) for record in records])
 
     async def join(self, lease: Lease) -> None:
-        """Everything is in place: let the others know. Raises NameTaken."""
+        """Everything is in place: let the others know. Raises NotWelcome or NameTaken."""
+        await self.links.meet()
         self._store.watch(self._applied)
         self.links.tell_applied(self._store.revision)
         await self.links.open()

@@ -19,7 +19,7 @@ from warren.cluster.control import (
     encode_control,
     is_control,
 )
-from warren.cluster.link_handshake import LinkRefused
+from warren.cluster.link_handshake import LinkRefused, NotOfThisCluster
 from warren.server.logs import EventLog
 from warren.server.outgoing import Outgoing
 from warren.server.turn import FlushTurn
@@ -50,6 +50,7 @@ class LinkProtocol(asyncio.Protocol):
         self.handshake: Callable[[Control], Control | None] | None = None
         self.on_lost: Callable[[str], None] | None = None
         self.peer = "?"
+        self.is_refused_for_good = False
         self._reader = FrameReader(HANDSHAKE_FRAME_BYTES_MAX, message_size_max)
         self._reader.is_client = is_client
         self._reader.stepwise = True
@@ -76,6 +77,7 @@ class LinkProtocol(asyncio.Protocol):
             if events and self.machine is not None:
                 self.machine.process(events)
         except (LinkRefused, MalformedControl) as error:
+            self.is_refused_for_good = isinstance(error, NotOfThisCluster)
             self.refuse(str(error))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -110,7 +112,7 @@ class LinkProtocol(asyncio.Protocol):
         self._reason = reason
         if self._transport is not None and not self._transport.is_closing():
             if self.machine is None:
-                self.say(Refused(reason))
+                self.say(Refused(reason, self.is_refused_for_good))
             self.outgoing.flush()
             self._transport.close()
 

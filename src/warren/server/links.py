@@ -24,6 +24,7 @@ from warren.cluster.link_handshake import (
     Identity,
     ServerHandshake,
 )
+from warren.cluster.sessions import NotWelcome
 from warren.queues.boundary import AbstractQueue
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
@@ -66,6 +67,9 @@ class AskedNode:
         loop = asyncio.get_running_loop()
         self.name = name
         self.address = address
+        self.is_tried = asyncio.Event()
+        self.refusal: str | None = None
+        """Why it will never let us in, if so."""
         self.asker = Asker(name, loop.create_future, lambda r: links.on_applied(name, r))
         self._links = links
         self._link: LinkProtocol | None = None
@@ -74,6 +78,7 @@ class AskedNode:
     def close(self) -> None:
         """Its session has ended, or ours is about to."""
         self._task.cancel()
+        self.is_tried.set()
         if self._link is not None:
             self._link.on_lost = None
             self._link.abort("the node's session has ended")
@@ -89,6 +94,7 @@ class AskedNode:
         while True:
             lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             reason = await self._connect(lost)
+            self.is_tried.set()
             if reason is None:
                 wait_s = RECONNECT_S_MIN
                 reason = await lost
@@ -117,6 +123,7 @@ class AskedNode:
 
         def on_lost(reason: str) -> None:
             self._link = None
+            self.refusal = reason if link.is_refused_for_good else None
             for future in (stands, lost):
                 if not future.done():
                     future.set_result(reason)
@@ -206,6 +213,15 @@ class Links:
     def introduce(self, node: AskedNode) -> None:
         _log.info("link stands", node=node.name, address=node.address)
         node.say_applied(self.revision)
+
+    async def meet(self) -> None:
+        """Try all others once. Raises NotWelcome if one of them will never let us in."""
+        for node in tuple(self.nodes.values()):
+            await node.is_tried.wait()
+            if node.refusal is not None:
+                raise NotWelcome(
+                    f"this node cannot join cluster '{self.me.cluster}': {node.refusal}"
+                )
 
     # Links that others make.
 
