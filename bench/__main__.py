@@ -22,8 +22,9 @@ from bench.report import Table, write_markdown
 from bench.restart import restarts
 from bench.scaling import scaling
 from bench.scenarios import SCENARIOS
+from bench.scraping import scraping
 
-GROUPS: Final = ("all", "scaling", "backlog", "restart", "idle")
+GROUPS: Final = ("all", "scaling", "backlog", "restart", "scraping", "idle")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'scaling':<8} cost per message with 1, 100, 10 000 of everything\n"
         f"  {'backlog':<8} a million messages in a default and a lazy queue, and out again\n"
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
+        f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest",
     )
     parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])
@@ -76,6 +78,8 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
         tables.append(backlogs(starters, options.messages, say))
     if "restart" in names:
         tables.append(restarts(options.messages, say))
+    if "scraping" in names:
+        tables.append(scraping(options.repeats, options.seconds, say))
     if "idle" in names:
         tables.append(idle(starters, say))
     return tables

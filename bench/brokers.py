@@ -33,6 +33,7 @@ class Broker:
     port: int
     pid: int
     start_seconds: float
+    http_port: int = 0
 
     def rss_kb(self) -> int:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
@@ -102,15 +103,15 @@ def spawn(
 @contextmanager
 def warren(options: Sequence[str] = ()) -> Iterator[Broker]:
     with TemporaryDirectory(prefix="warren-bench-") as directory:
-        port, log = free_port(), Path(directory, "log")
+        port, http_port, log = free_port(), free_port(), Path(directory, "log")
         command = [str(Path(sys.executable).with_name("warren")), "server", "--bind", "127.0.0.1"]
-        command += ["--port", str(port), "--http-port", str(free_port())]
+        command += ["--port", str(port), "--http-port", str(http_port)]
         command += ["--data-dir", str(Path(directory, "data")), *options]
         started = time.monotonic()
         process = spawn(command, log)
         try:
             wait_until_ready(port, process, log)
-            yield Broker("Warren", port, process.pid, time.monotonic() - started)
+            yield Broker("Warren", port, process.pid, time.monotonic() - started, http_port)
         finally:
             stop(process.pid)
 

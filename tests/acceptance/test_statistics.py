@@ -185,3 +185,20 @@ def test_a_rate_is_shown_and_falls_to_nothing_when_nothing_happens(
     while rate() > 0.0 and time.monotonic() < deadline:
         time.sleep(0.2)
     assert rate() == 0.0
+
+
+def test_a_queue_that_grows_has_a_rate_of_its_length(
+    connection: BlockingConnection, api: Api, vhost: str
+) -> None:
+    channel = connection.channel()
+    channel.queue_declare("growing")
+
+    def rate() -> float:
+        shown = api.must(api.get("queues", vhost, "growing"))
+        return float(shown.get("messages_ready_details", {}).get("rate", 0.0))
+
+    deadline = time.monotonic() + SHOWN_WITHIN_S
+    while rate() <= 0.0 and time.monotonic() < deadline:
+        channel.basic_publish("", "growing", b"message")
+        time.sleep(0.1)
+    assert rate() > 0.0

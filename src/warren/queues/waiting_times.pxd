@@ -18,4 +18,10 @@ cdef class WaitingTimes:
     cpdef object arrive(self, int64_t now_ms, int64_t length)
     @cython.locals(wait_ms=int64_t)
     cpdef object leave(self, int64_t now_ms, int64_t length, uint64_t count)
+    @cython.locals(position=Py_ssize_t)
+    cpdef object add(self, WaitingTimes other)
     cpdef int64_t age_ms(self, int64_t now_ms, int64_t length) except -1
+    @cython.locals(
+        after=Py_ssize_t, start=int64_t, start_ms=int64_t, end=int64_t, end_ms=int64_t
+    )
+    cdef int64_t _time_of(self, int64_t position) except -1

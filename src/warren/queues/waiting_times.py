@@ -71,7 +71,10 @@ class WaitingTimes:
 
     def add(self, other: WaitingTimes) -> None:
         """Count what has left another queue, too."""
-        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
+        if other.left == 0:
+            return
+        for position in range(len(self.buckets)):
+            self.buckets[position] += other.buckets[position]
         self.left += other.left
         self.waited_ms += other.waited_ms
 
@@ -82,17 +85,17 @@ class WaitingTimes:
         return max(0, now_ms - self._time_of(max(0, self.arrived - length)))
 
     def _time_of(self, position: int) -> int:
-        after = bisect_right(self._positions, position)
-        if after == 0:
-            return int(self._times_ms[0])
+        after = 1
+        if len(self._positions) > 1 and position >= self._positions[1]:
+            after = bisect_right(self._positions, position)
         start, start_ms = self._positions[after - 1], self._times_ms[after - 1]
         if after < len(self._positions):
             end, end_ms = self._positions[after], self._times_ms[after]
         else:
             end, end_ms = self.arrived - 1, self._last_ms
-        if end <= start:
-            return int(start_ms)
-        return int(start_ms + (end_ms - start_ms) * (position - start) // (end - start))
+        if end <= start or position <= start:
+            return start_ms
+        return start_ms + (end_ms - start_ms) * (position - start) // (end - start)
 
     def _mark(self, now_ms: int, length: int) -> None:
         self._forget_before(self.arrived - length)

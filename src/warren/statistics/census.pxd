@@ -4,6 +4,7 @@ from warren.model.counters cimport MessageCounters, QueueLengths
 from warren.queues.backing cimport BackingQueue
 from warren.queues.queue cimport Queue
 from warren.queues.waiting_times cimport WaitingTimes
+from warren.storage.paged_messages cimport PagedMessages
 
 
 cdef class QueueCensus:
@@ -25,7 +26,9 @@ cdef class QueueCensus:
     cpdef object count(self, list queues, Py_ssize_t start, Py_ssize_t end, int64_t now_ms)
     @cython.locals(backing=BackingQueue, waiting=WaitingTimes)
     cdef object _count(self, Queue queue, int64_t now_ms)
+    @cython.locals(paged=PagedMessages)
     cdef object _count_messages(self, BackingQueue backing)
+    cdef object _count_figures(self, object figures)
 
 
 @cython.locals(

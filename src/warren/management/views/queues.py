@@ -48,7 +48,8 @@ def describe_queue(record: QueueRecord) -> JsonObject:
 def show_queue(queue: Queue, node: Node) -> JsonObject:
     now_ms = node.context.clock.now_ms()
     shown = describe_queue(queue.record)
-    shown.update(_counts(queue.backing))
+    shown.update(queue.backing.figures().named())
+    shown.update(node.statistics.lengths_of_queue(queue))
     shown.update(policy_of_queue(queue.record, node))
     shown.update(_consumers(queue))
     shown.update(
@@ -71,16 +72,6 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
         shown["message_stats"] = figures
     show_idle_since(shown, node, queue.counters)
     return shown
-
-
-def _counts(backing: BackingQueue) -> JsonObject:
-    at_rest = {"rate": 0.0}
-    return {
-        **backing.figures().named(),
-        "messages_details": at_rest,
-        "messages_ready_details": at_rest,
-        "messages_unacknowledged_details": at_rest,
-    }
 
 
 def _head_timestamp(backing: BackingQueue) -> int | None:
