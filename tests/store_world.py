@@ -192,6 +192,7 @@ class StoreWorld:
                 if self.lost.pop(entry.name, None) is None:
                     del self.entries[entry.name]
         run(self.store.recovered())
+        self.store.begin_chores()
         names = [entry.name for _, entry in journal.records]
         self.next_name = max([*names, *journal.entries, -1]) + 1
         return self

@@ -74,6 +74,12 @@ class Housekeeping:
         self._full += [file for file in table.files.values() if file.descriptor >= 0]
         await self._workers.run_in_thread(self._chores())
 
+    async def abandon(self) -> None:
+        """Close what is open; nothing is deleted."""
+        self._is_closing = True
+        files = [*self._table.files.values(), *self._table.spares]
+        await self._workers.run_in_thread(partial(self._tidy, [], files, []))
+
     def _has_work(self) -> bool:
         table = self._table
         return bool(

@@ -76,12 +76,19 @@ class IndexStore:
         self._report()
         salt = self._host.random_bits(_SALT_BITS) if recovery.salt is None else recovery.salt
         await self._begin(recovery, salt)
+        if recovery.checkpoint is not None and not self.findings.is_clean:
+            states = [q.state for q in (*recovery.queues.values(), *recovery.deleted)]
+            await self._host.workers.run_in_thread(
+                partial(sweep, self.layout, self._host.disk, states)
+            )
         self._register.next_id = recovery.next_queue_id
         self._adopt(recovery)
         is_dirty = not self.findings.is_clean and not recovery.is_new
         if is_dirty or len(recovery.journal_sizes) > JOURNAL_FILES_MAX:
             self._chores.want_checkpoint()
         await self._chores.begin([q for q in self.queues.values() if is_interleaved(q)])
+        for store in self._stores:
+            store.begin_chores()
         _log.debug("vhost %r: recovery ends", self.layout.vhost)
         return [describe(queue) for queue in self.queues.values()]
 
@@ -113,9 +120,6 @@ class IndexStore:
         await host.workers.run_in_thread(partial(recovery.check_files, missing))
         await bodies.recovered()
         await transient_bodies.recovered()
-        if checkpoint is not None and not recovery.findings.is_clean:
-            states = [q.state for q in (*recovery.queues.values(), *recovery.deleted)]
-            await host.workers.run_in_thread(partial(sweep, self.layout, host.disk, states))
         return recovery
 
     async def _begin(self, recovery: Recovery, salt: int) -> None:

@@ -128,7 +128,10 @@ class MessageStore:
         if not recovery.has_loose_ends:
             await self._resume(found.current)
         await self._housekeeping.make_spares()
-        table.wants_compaction = True
+
+    def begin_chores(self) -> None:
+        """The node has started for good: from now on garbage may be deleted."""
+        self._table.wants_compaction = True
         self._wake()
 
     # Writing.
@@ -244,6 +247,11 @@ class MessageStore:
         self._patience.end()
         await self._compactor.close()
         await self._housekeeping.close()
+
+    async def abandon(self) -> None:
+        """The node could not start: let go of the files, and leave them as they are."""
+        self._patience.end()
+        await self._housekeeping.abandon()
 
     # What is behind it.
 

@@ -61,8 +61,8 @@ class VhostStorage:
             recovered = await self.index.open()
         except BaseException:
             await self.index.abandon()
-            await self._bodies.close()
-            await self._transient_bodies.close()
+            await self._bodies.abandon()
+            await self._transient_bodies.abandon()
             raise
         self._recovered = {queue.name: queue for queue in recovered}
 

@@ -264,6 +264,7 @@ def test_moved_messages_may_be_lost_like_others(
     store = MessageStore(world.directory, world.disk, world.workers)
     run(store.open(world.journal.state))
     run(store.recovered())
+    store.begin_chores()
     assert f"{moved}.rdq is gone, with 6 messages" in caplog.text
     lost = [entry for entry in world.entries.values() if entry.file < 3]
     found = run(store.read_many([entry.location for entry in lost]))

@@ -301,6 +301,7 @@ def test_a_transient_store_begins_with_nothing(tmp_path: Path, workers: StepWork
         store = MessageStore(tmp_path / "t", RealDisk(), workers, is_transient=True)
         run(store.open())
         run(store.recovered())
+        store.begin_chores()
         queued = make_queued(make_message(bytes(5_000)))
         store.write(queued)
         writes, syncs = store.take_writes()
@@ -321,6 +322,7 @@ def test_a_transient_file_does_not_wait_for_a_batch_to_go(
     store.file_bytes = FILE_BYTES
     run(store.open())
     run(store.recovered())
+    store.begin_chores()
     queued = make_queued(make_message(bytes(FILE_BYTES)))
     store.write(queued)
     store.take_writes()

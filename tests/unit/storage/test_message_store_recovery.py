@@ -126,6 +126,7 @@ def test_a_damaged_state_only_means_more_to_read(
     run(store.open(bytes(state)))
     assert all(store.seen(world.entries[n].file, world.entries[n].offset) for n in names)
     run(store.recovered())
+    store.begin_chores()
     assert run(store.read(*world.entries[names[1]].location)).body == b"B" * 1_000
     assert "checkpoint is damaged" in caplog.text
 
@@ -299,6 +300,7 @@ def test_a_truncated_file_is_reported(world: StoreWorld, caplog: pytest.LogCaptu
     store = MessageStore(world.directory, RealDisk(), world.workers)
     run(store.open(world.journal.state))
     run(store.recovered())
+    store.begin_chores()
     assert "0.rdq has 1500 bytes, of 3134 written" in caplog.text
     assert run(store.read(*world.entries[names[0]].location)).body == b"A" * 1_000
     with pytest.raises(CorruptRecord):
@@ -315,6 +317,7 @@ def test_a_file_that_is_gone_is_reported(
     store = MessageStore(world.directory, RealDisk(), world.workers)
     run(store.open(world.journal.state))
     run(store.recovered())
+    store.begin_chores()
     assert "0.rdq is gone, with 3 messages" in caplog.text
     with pytest.raises(CorruptRecord):
         run(store.read(*world.entries[names[2]].location))

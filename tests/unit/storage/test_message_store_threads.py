@@ -64,6 +64,7 @@ async def store(tmp_path: Path) -> AsyncIterator[MessageStore]:
     store.file_bytes = FILE_BYTES
     await store.open()
     await store.recovered()
+    store.begin_chores()
     yield store
     await store.close()
     workers.close()
