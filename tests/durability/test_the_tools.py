@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from durability.activity import Activity
 from durability.data_files import vhost_directory
 from durability.disk_faults import DiskFaults
 from durability.ledger import Delivery, Ledger, Publication
@@ -69,6 +70,52 @@ def test_the_ledger_lets_an_acknowledged_message_return_once() -> None:
     assert ledger.problems == []
     ledger.inspect("q", [delivery(1), delivery(2)], is_safe=True)
     assert "never here" in ledger.problems[0]
+
+
+def test_the_ledger_sees_an_acknowledgement_undone_that_was_on_the_disk() -> None:
+    ledger = ledger_with(2)
+    ledger.acknowledge("q", ["p.1", "p.2"])
+    ledger.settle("q", "p.2")
+    ledger.inspect("q", [delivery(1)], is_safe=False)
+    assert ledger.problems == []
+    ledger.inspect("q", [delivery(1), delivery(2)], is_safe=False)
+    assert "ack was on the disk" in ledger.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("found", "is_right"), [([3, 4], True), ([1, 2, 3, 4], True), ([1, 2], False), ([2, 4], False)]
+)
+def test_the_ledger_knows_what_a_length_limit_may_drop(found: list[int], is_right: bool) -> None:
+    """Room for two: the last two must be there, older ones may."""
+    ledger = ledger_with(4)
+    ledger.length_limits["q"] = 2
+    ledger.inspect("q", [delivery(number) for number in found], is_safe=True)
+    assert (ledger.problems == []) is is_right
+
+
+LOG = """
+[debug] vhost '/': recovery begins
+[debug] vhost '/': recovery ends
+[debug] vhost '/': checkpoint begins
+[debug] segment queues/ABC/0.idx begins
+[debug] message store persistent: compaction of 2 files begins
+[debug] message store persistent: compaction ends
+"""
+
+
+def test_what_a_kill_cut_short_is_counted(tmp_path: Path) -> None:
+    """Each life of a broker by itself, though all are in one log."""
+    log = tmp_path / "log"
+    activity = Activity(log)
+    log.write_text(LOG)
+    assert activity.ended(is_killed=True) == {"checkpoint"}
+    with log.open("a") as file:
+        file.write(LOG + "[debug] message store persistent: compaction of 1 files begins\n")
+    assert activity.under_way() == {"checkpoint", "compaction"}
+    assert activity.ended(is_killed=False) == set()
+    assert activity.done["compaction"] == 3
+    assert activity.done["segment"] == 2
+    assert activity.cut_short == {"checkpoint": 1}
 
 
 def test_the_ledger_owes_nothing_that_was_not_confirmed() -> None:
