@@ -10,7 +10,7 @@ from typing import Final
 from warren.cli.ctl.parsing import GENERAL_OPTIONS
 from warren.cli.ctl.verbs import Family, Kind, Verb
 
-NAME_WIDTH: Final = 30
+NAME_WIDTH: Final = 40
 SIMILARITY_MIN: Final = 0.7
 
 
