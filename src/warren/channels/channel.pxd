@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport uint16_t, uint64_t
 from warren.channels.confirms cimport Confirms
 from warren.channels.route cimport Route
-from warren.model.counters cimport ExchangeCounters, MessageCounters
+from warren.model.counters cimport MessageCounters
 from warren.queues.boundary cimport AbstractQueue
 from warren.queues.delivery cimport Deliveries
 from warren.routing.topology_version cimport TopologyVersion as VersionType
@@ -27,10 +27,15 @@ cdef class Channel:
     cdef public dict routes
     cdef public uint64_t routes_version
     cdef public dict allowed
-    @cython.locals(route=Route)
+    cdef public Route run_route
+    cdef public uint64_t run_length
+    @cython.locals(route=Route, queue=AbstractQueue)
     cpdef object publish(self, MessageType message)
+    cpdef object settle_run(self)
+    @cython.locals(queue=AbstractQueue)
+    cpdef object count(self, Route route, uint64_t publishes)
     @cython.locals(
-        counters=ExchangeCounters, confirms=Confirms, queue=AbstractQueue, sequence=uint64_t,
+        confirms=Confirms, queue=AbstractQueue, sequence=uint64_t,
         pending=int, is_rejected=bint, outcome=int,
     )
     cpdef object send(self, MessageType message, Route route)

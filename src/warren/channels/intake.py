@@ -19,6 +19,8 @@ class Intake:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.channels: dict[int, Channel] = {}
+        # The one that published last, in the midst of a run.
+        self.publishing: Channel | None = None
         # Set while a method waits for something outside (metadata, another node): what the client
         # sent after it stays in the list of events until it is done.
         self.is_suspended = False
@@ -33,7 +35,14 @@ class Intake:
                 position = self.run(events, position)
             except AmqpError as error:
                 position = self.failed(events, error)
+        self.settle()
         return position
+
+    def settle(self) -> None:
+        """Have publishes counted; which channels there are may change after that."""
+        if self.publishing is not None:
+            self.publishing.settle_run()
+            self.publishing = None
 
     def run(self, events: list[Any], start: int) -> int:
         position = start
@@ -44,7 +53,10 @@ class Intake:
             position += 1
             if type(event) is Message:
                 message = event
-                channel = self.channels.get(message.channel)
+                channel = self.publishing
+                if channel is None or channel.number != message.channel:
+                    self.settle()
+                    channel = self.publishing = self.channels.get(message.channel)
                 if channel is None or channel.is_closing:
                     self.session.without_channel(channel)
                 else:
@@ -57,6 +69,7 @@ class Intake:
                 else:
                     channel.ack(ack.delivery_tag, ack.multiple)
             else:
+                self.settle()
                 self.session.handle(event)
             if self.is_suspended or self.is_closed:
                 break

@@ -69,6 +69,7 @@ def publish_carefully(channel: Channel, message: Message) -> None:
     else:
         if not route.queues:
             unroutable(channel, message)
+        channel.count(route, 1)
         channel.send(message, route)
 
 

@@ -319,6 +319,7 @@ class Session:
     def forget_channel(self, channel: Channel) -> None:
         """The number may be used for another channel from now on."""
         if self.channels.pop(channel.number, None) is not None:
+            channel.settle_run()
             self.vhost.activity.channel_closed(channel.counters)
             self.host.release_channel()
             channel_closed(channel)

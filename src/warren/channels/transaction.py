@@ -63,11 +63,8 @@ class Transaction:
     def _publish(self, message: Message, route: Route) -> None:
         if not route.queues:
             unroutable(self._channel, message)
-        self._channel.counters.publish += 1
-        route.counters.publish_in += 1
-        route.counters.publish_out += route.width
+        self._channel.count(route, 1)
         for queue in route.queues:
-            queue.counters.publish += 1
             outcome = queue.publish(message, self, 0)
             self._pending += outcome == PENDING
             self._is_partial |= outcome == REJECTED

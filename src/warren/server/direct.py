@@ -80,6 +80,7 @@ class DirectConnection(SessionServices):
             channel.transaction = Transaction(channel)
         message.flags = MANDATORY
         channel.publish(message)
+        channel.settle_run()
         try:
             waiting = channel.transaction.commit()
             is_returned = self.output.size > 0
