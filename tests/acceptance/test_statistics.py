@@ -58,6 +58,16 @@ class Shown:
     def exchange(self, name: str) -> Callable[[], dict[str, int]]:
         return lambda: self._of("exchanges", name)
 
+    def channel(self, number: int) -> Callable[[], dict[str, int]]:
+        """The only connection's channel of that number."""
+
+        def look() -> dict[str, int]:
+            listed = self._api.must(self._api.get("channels"))
+            mine = [c for c in listed if (c.get("vhost"), c.get("number")) == (self._vhost, number)]
+            return counts(mine[0].get("message_stats")) if mine else {}
+
+        return look
+
     def _of(self, kind: str, name: str) -> dict[str, int]:
         shown = self._api.must(self._api.get(kind, self._vhost, name))
         return counts(shown.get("message_stats"))
@@ -132,6 +142,36 @@ def test_deliveries_with_and_without_acknowledgement_are_counted_apart(
     wait_for(DELIVERING | careful, shown.queue("careful"))
     careless = {"publish": 3, "deliver_no_ack": 3, "deliver_get": 3}
     wait_for(DELIVERING | careless, shown.queue("careless"))
+
+
+def test_a_channel_counts_what_was_confirmed_returned_and_dropped(
+    connection: BlockingConnection, shown: Shown
+) -> None:
+    channel = connection.channel(1)
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"before confirms")
+    channel.confirm_delivery()
+    for _ in range(2):
+        channel.basic_publish("", "q", b"confirmed")
+    channel.basic_publish("", "nowhere", b"dropped, and confirmed")
+    with pytest.raises(pika.exceptions.UnroutableError):
+        channel.basic_publish("", "nowhere", b"returned, and confirmed", mandatory=True)
+    expected = {"publish": 5, "confirm": 4, "drop_unroutable": 1, "return_unroutable": 1}
+    wait_for(expected, shown.channel(1))
+    wait_for({"publish": 3}, shown.queue("q"))
+
+
+def test_channels_of_one_connection_count_each_for_itself(
+    connection: BlockingConnection, shown: Shown
+) -> None:
+    first, second = connection.channel(1), connection.channel(2)
+    first.queue_declare("q")
+    for number in range(9):
+        (first if number % 3 else second).basic_publish("", "q", b"message")
+    unused = {"confirm": 0, "drop_unroutable": 0, "return_unroutable": 0}
+    wait_for({"publish": 6, **unused}, shown.channel(1))
+    wait_for({"publish": 3, **unused}, shown.channel(2))
+    wait_for({"publish": 9}, shown.queue("q"))
 
 
 def test_an_exchange_counts_what_comes_in_and_the_copies_that_go_out(
