@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from warren.storage.checkpoint import encode_queue
+from warren.storage.index_records import EMBEDDED
 from warren.storage.queue_index import QueueIndex
 from warren.storage.recovering import RecoveringQueue
 from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT
@@ -66,6 +67,7 @@ def adopt(
             queue.doomed_segments.append(segment)
     queue.blob = encode_queue(queue)
     _bury_orphans(queue, recovering)
+    _write_off(queue, recovering.lost)
 
 
 def adopt_deleted(queue: QueueIndex, recovering: RecoveringQueue) -> None:
@@ -80,6 +82,14 @@ def _bury_orphans(queue: QueueIndex, recovering: RecoveringQueue) -> None:
     orphans = list(recovering.orphans.values())
     _charge(queue, orphans)
     queue.ack(orphans)
+
+
+def _write_off(queue: QueueIndex, lost: list[int]) -> None:
+    """Have it recorded that nobody wants these: the next start must not miss them, nor the file
+    they were said to be in."""
+    queue.acks += [(sequence, 1, 0, EMBEDDED, 0) for sequence in lost]
+    if lost and not queue.is_dirty:
+        queue.become_dirty()
 
 
 def _charge(queue: QueueIndex, entries: list[QueuedMessage]) -> None:

@@ -87,6 +87,8 @@ class IndexStore:
         if is_dirty or len(recovery.journal_sizes) > JOURNAL_FILES_MAX:
             self._chores.want_checkpoint()
         await self._chores.begin([q for q in self.queues.values() if is_interleaved(q)])
+        if self.findings.lost_bodies:
+            await self._batches.flush()  # that they are written off, before files go
         for store in self._stores:
             store.begin_chores()
         _log.debug("vhost %r: recovery ends", self.layout.vhost)

@@ -16,8 +16,9 @@ Numbers are little-endian. Records begin at multiples of 8 bytes; what fills the
     ACK_RANGE           u64 end: everything from `sequence` to before this
     QUEUE               the queue's name
     DELETE
-    FILE_START          u64 number of the file before this one, u64 where that ends; `sequence` is
-                        this file's own, and so is the first number if there was none before
+    FILE_START          u64 number of the last file before this one that has something, u64 where
+                        that ends; `sequence` is this file's own, and so is the first number if
+                        there was none before. Files between the two have nothing.
 
 The salt is a random number kept in the header of every file. A search for the next good record
 after a damaged one looks at every eighth byte, bodies included, and what clients put into those

@@ -3,7 +3,8 @@
 Files are numbered and one is appended to. A place in the journal is a single number, the file's
 in the upper bits, so that later is greater. The current file is left, for a fresh one, when it is
 long enough, and when a batch failed. In the second case nobody knows what is behind the last good
-batch; the first record of the next file says where its predecessor ends: what is beyond is void.
+batch; the first record of the next file says where the last one ends that a batch is safe in: what
+is beyond is void, and so is all that is in files between the two.
 Its header names one that was there before it, so that a missing file is missed (completeness.py).
 
 A file is made, named and synced before it is needed, in a thread.
@@ -84,7 +85,8 @@ class Journal:
         if self.descriptor >= 0:
             self._sizes[self.number] = self.size
             self._left.append(self.descriptor)
-            self._previous = (self.number, self.size)
+            if self.size > FILE_HEADER_BYTES:
+                self._previous = (self.number, self.size)
         self._sizes.pop(number, None)
         self.number = number
         self.descriptor = descriptor

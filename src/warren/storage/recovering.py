@@ -43,6 +43,8 @@ class RecoveringQueue:
     """Whether the message store has the body, of those it was asked for."""
     stored: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Where bodies of segments are, if the segments had to be read."""
+    lost: list[int] = field(default_factory=list)
+    """Those in the journal without a body: most likely of a batch that nobody was told was safe."""
     orphans: dict[int, QueuedMessage] = field(default_factory=dict)
     """Gone by a purge, or with the queue, and the message store has not been told."""
 

@@ -183,8 +183,10 @@ class Recovery:
             data = read_file(self._disk, self._layout.journal_file(number), _FILE_START_BYTES)
             records, _, _ = scan(data, FILE_HEADER_BYTES, self._salt_of(data))
             for record in records:
-                if record.kind == FILE_START and record.count < record.sequence:
-                    ends[record.count] = record.size
+                if record.kind == FILE_START:
+                    before = record.count if record.count < record.sequence else -1
+                    ends.update({n: FILE_HEADER_BYTES for n in numbers if before < n < number})
+                    ends[before] = record.size
         return ends
 
     def _salt_of(self, data: bytes) -> int:
@@ -294,6 +296,7 @@ class Recovery:
                 if not is_there:
                     del queue.journaled[sequence]
                     lost[queued.store_file] += 1
+                    queue.lost.append(sequence)
                     self._missed(queued.store_file)
             for sequence, (file, offset) in queue.stored.items():
                 if queue.is_segmented(sequence) and not self._seen(file, offset):
