@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from warren.storage.disk import Disk
-from warren.storage.index_format import FILE_HEADER_BYTES
+from warren.storage.index_format import ALIGNMENT, FILE_HEADER_BYTES
 from warren.storage.index_records import EntryReader
 from warren.storage.patience import Patience
 from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, Segment, places_of, runs_of
@@ -81,7 +81,9 @@ class Piece:
 
     def _read(self, disk: Disk, descriptor: int, entries: list[QueuedMessage]) -> None:
         room = self.bytes_max
-        chunk = max(CHUNK_BYTES_MIN, room)
+        # Records are filled up to a multiple of this. Were a piece to end within that, the next
+        # one would begin where no record does.
+        chunk = -(-max(CHUNK_BYTES_MIN, room) // ALIGNMENT) * ALIGNMENT
         while room > 0 and not self.is_complete:
             size = min(chunk, self.end - self.offset)
             found = self.reader.read(disk.read(descriptor, self.offset, size), 0, room)

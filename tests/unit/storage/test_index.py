@@ -75,6 +75,18 @@ async def test_what_comes_while_a_batch_is_written_goes_together_into_the_next(
     assert batches.count == 2
 
 
+async def test_a_segment_is_read_in_pieces_of_any_size(world: IndexWorld) -> None:
+    """Wherever a piece ends: in a record, behind it, or in what fills it up."""
+    published = [world.publish(body=bytes(number % 51)) for number in range(2_048)]
+    await world.shorten_journal()
+    for bytes_max in range(65_536, 65_536 + 100):
+        start, found = 0, []
+        while entries := await world.read(start=start, bytes_max=bytes_max):
+            found += [queued.sequence for queued in entries]
+            start = found[-1] + 1
+        assert found == [queued.sequence for queued in published], bytes_max
+
+
 async def test_what_is_acked_before_it_is_written_is_never_written(world: IndexWorld) -> None:
     """S5: and its publisher is told at once."""
     journal = files(world, "*.jif")[-1]
