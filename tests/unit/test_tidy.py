@@ -64,6 +64,7 @@ WORLDLY_PLACES: Final = (
     "metadata/sqlite.py",
     "metadata/etcd",
     "metadata/turns.py",
+    "metadata/watchers.py",
     "storage/disk.py",
     "storage/committer.py",
 )

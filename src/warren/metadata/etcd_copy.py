@@ -14,9 +14,9 @@ from typing import Final
 
 from warren.metadata.etcd_feed import Listing
 from warren.metadata.store import CancelWatch, MetadataUnavailable, Put, WatchCallback
-from warren.metadata.view import Effects, Transaction, View, as_changes
+from warren.metadata.view import Effects, Transaction, View
+from warren.metadata.watchers import Watchers
 
-WATCHERS_MAX: Final = 1_024
 WAIT_S_MAX: Final = 10.0
 
 
@@ -39,7 +39,7 @@ class EtcdCopy:
     def __init__(self) -> None:
         self.view = View()
         self.revision = 0
-        self._watchers: dict[object, WatchCallback] = {}
+        self._watchers = Watchers()
         self._expected: dict[str, Expectation] = {}
         self._waiting: dict[object, tuple[Callable[[], bool], asyncio.Future[None]]] = {}
 
@@ -65,15 +65,7 @@ class EtcdCopy:
     # Watchers.
 
     def watch(self, callback: WatchCallback) -> CancelWatch:
-        if len(self._watchers) >= WATCHERS_MAX:
-            raise MetadataUnavailable(f"there are {WATCHERS_MAX} watchers already")
-        token = object()
-        self._watchers[token] = callback
-
-        def cancel() -> None:
-            self._watchers.pop(token, None)
-
-        return cancel
+        return self._watchers.add(callback)
 
     def _tell(self, effects: Effects) -> None:
         for key, _ in effects:
@@ -81,16 +73,7 @@ class EtcdCopy:
                 self._expected[key].look_at(effects)
         if not effects:
             return
-        changes = as_changes(effects)
-        for token, callback in tuple(self._watchers.items()):
-            if token not in self._watchers:
-                continue  # cancelled by one called before
-            try:
-                callback(changes)
-            except Exception as error:  # noqa: BLE001 - a watcher's fault is not the caller's
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": "a metadata watcher failed", "exception": error}
-                )
+        self._watchers.tell(effects)
 
     # Waiting.
 

@@ -52,11 +52,11 @@ from warren.metadata.store import (
     Record,
     WatchCallback,
 )
-from warren.metadata.view import Draft, Effects, Transaction, View, as_changes
+from warren.metadata.view import Draft, Effects, Transaction, View
+from warren.metadata.watchers import Watchers
 
 # Callers beyond this many wait outside, before their transaction takes a place in the queue.
 SUBMISSIONS_MAX: Final = 4_096
-WATCHERS_MAX: Final = 1_024
 
 
 class SqliteStore:
@@ -67,7 +67,7 @@ class SqliteStore:
         self._file = MetadataFile(path)
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata")
         self._view = View()
-        self._watchers: dict[object, WatchCallback] = {}
+        self._watchers = Watchers()
         self._backlog = Backlog()
         self._room = asyncio.Semaphore(SUBMISSIONS_MAX)
         self._submissions = 0
@@ -128,15 +128,7 @@ class SqliteStore:
         return effects is not None
 
     def watch(self, callback: WatchCallback) -> CancelWatch:
-        if len(self._watchers) >= WATCHERS_MAX:
-            raise MetadataUnavailable(f"there are {WATCHERS_MAX} watchers already")
-        token = object()
-        self._watchers[token] = callback
-
-        def cancel() -> None:
-            self._watchers.pop(token, None)
-
-        return cancel
+        return self._watchers.add(callback)
 
     async def grant_lease(self, ttl_s: float) -> Lease:
         return self._require_open().grant(ttl_s)
@@ -245,16 +237,7 @@ class SqliteStore:
             return
         for key, entry in effects:
             self._view.store(key, entry)
-        changes = as_changes(effects)
-        for token, callback in tuple(self._watchers.items()):
-            if token not in self._watchers:
-                continue  # cancelled by one called before
-            try:
-                callback(changes)
-            except Exception as error:  # noqa: BLE001 - a watcher's fault is not the caller's
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": "a metadata watcher failed", "exception": error}
-                )
+        self._watchers.tell(effects)
 
     def _let_go(self) -> None:
         self._writer.shutdown(wait=False)

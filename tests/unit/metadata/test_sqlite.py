@@ -10,8 +10,9 @@ import pytest
 from metadata_disks import HeldFile, reopened
 from metadata_reading import Told, contents, read
 from warren.metadata.backlog import BATCH_TRANSACTIONS_MAX
-from warren.metadata.sqlite import SUBMISSIONS_MAX, WATCHERS_MAX, SqliteStore
+from warren.metadata.sqlite import SUBMISSIONS_MAX, SqliteStore
 from warren.metadata.store import Check, Delete, MetadataUnavailable, Put
+from warren.metadata.watchers import WATCHERS_MAX
 
 
 async def test_those_who_wait_share_one_commit(held: tuple[SqliteStore, HeldFile]) -> None:
