@@ -93,6 +93,7 @@ class SlowDisk:
             return self.taken == count
 
         eventually(is_there)
+        self.settle()  # what came between the last time and the look
 
     def channel_states(self, state: str, number: int) -> list[str]:
         """Of a channel of all connections in a state."""
