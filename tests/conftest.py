@@ -6,8 +6,19 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from warren._pure import PURE
+
+# A slow machine is not a fault, and a run shows the same as the one before. To look for what no run
+# has found yet: pytest --hypothesis-profile=explore.
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=1_000
+)
+settings.load_profile("suite")
 
 PACKAGE = Path(__file__).parent.parent / "src" / "warren"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,15 +12,11 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-READY_S_MAX = 30.0
+from broker_process import free_port
+
+READY_S_MAX = 120.0
 ROOMY = ("--max-txn-ops", "65536", "--max-request-bytes", "33554432")
 QUICK = ("--heartbeat-interval", "50", "--election-timeout", "500")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class EtcdMember:
@@ -75,7 +70,7 @@ class EtcdMember:
     def stop(self, with_signal: int = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(with_signal)
-            self.process.wait(20)
+            self.process.wait(60)
             self.process = None
 
 

@@ -15,7 +15,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
-from acceptance.raw_client import Login, RawClient
+from acceptance.raw_client import WAIT_S, Login, RawClient
 from broker_process import Address, BrokerProcess
 
 Connect = Callable[..., BlockingConnection]
@@ -36,7 +36,8 @@ class Names:
 
 
 def connection_parameters(address: Address, **options: object) -> pika.ConnectionParameters:
-    settings: dict[str, object] = {"heartbeat": 0, "socket_timeout": 5, **options}
+    patience = {"socket_timeout": WAIT_S, "stack_timeout": 2 * WAIT_S}
+    settings: dict[str, object] = {"heartbeat": 0, **patience, **options}
     return pika.ConnectionParameters(address.host, address.port, **settings)
 
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from broker_process import Address
 
-DONE_WITHIN_S: Final = 10.0
+DONE_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from broker_process import Address
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END: Final = 0xCE
-WAIT_S: Final = 5.0
+# Long, since waiting costs nothing when things go well, and machines may be slow and busy.
+WAIT_S: Final = 30.0
 QUIET_S: Final = 0.15
 
 CAPABILITIES: Final = {
@@ -139,15 +140,22 @@ class RawClient:
     # Receiving
 
     def _fill(self, size: int, deadline: float) -> None:
-        while len(self._unread) < size:
-            self.socket.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                piece = self.socket.recv(65536)
-            except ConnectionResetError:
-                piece = b""
-            if not piece:
-                raise ConnectionEnded
-            self._unread += piece
+        patience_s = self.socket.gettimeout()
+        try:
+            while len(self._unread) < size:
+                self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+                self._unread += self._receive_piece()
+        finally:
+            self.socket.settimeout(patience_s)  # which goes for sending too
+
+    def _receive_piece(self) -> bytes:
+        try:
+            piece = self.socket.recv(65536)
+        except ConnectionResetError:
+            piece = b""
+        if not piece:
+            raise ConnectionEnded
+        return piece
 
     def read_bytes(self, size: int, within_s: float = WAIT_S) -> bytes:
         self._fill(size, time.monotonic() + within_s)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,33 +12,20 @@ from typing import Any
 import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
-from broker_process import Address, BrokerProcess
+from broker_process import BrokerProcess, free_port
 from etcd_process import EtcdCluster
 from live_broker import connection_parameters
 
 SECRET = "known to all nodes of these tests"
-# Below what the system gives to outgoing connections, of which nodes make many: a port that was
-# free a moment ago stays free until it is used.
-PORTS = range(20_000, 32_000)
-
-
-def quiet_port() -> int:
-    for port in random.sample(PORTS, 100):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")
 
 
 class NodeProcess(BrokerProcess):
     def __init__(self, directory: Path, name: str, metadata: str, secret: str = SECRET) -> None:
         directory.mkdir()
         super().__init__(directory)
-        self.address = Address("127.0.0.1", quiet_port())
-        self.http_port = quiet_port()
         self.name = name
         self.options = [
-            "--name", name, "--cluster-port", str(quiet_port()), "--metadata", metadata,
+            "--name", name, "--cluster-port", str(free_port()), "--metadata", metadata,
         ]  # fmt: skip
         if secret:
             self.options += ["--cluster-secret", secret]
@@ -52,7 +37,7 @@ class NodeProcess(BrokerProcess):
         """On a connection of its own, which ends with the cluster if not before."""
         return self.connect(**options).channel()
 
-    def await_end(self, within_s: float = 20.0) -> int:
+    def await_end(self, within_s: float = 60.0) -> int:
         assert self._process is not None
         return self._process.wait(within_s)
 
@@ -100,7 +85,7 @@ def running(directory: Path) -> Iterator[ClusterOfNodes]:
         cluster.stop()
 
 
-def eventually(is_so: Callable[[], Any], what: str, within_s: float = 15.0) -> Any:
+def eventually(is_so: Callable[[], Any], what: str, within_s: float = 60.0) -> Any:
     """What `is_so` returns, once that is true."""
     deadline = time.monotonic() + within_s
     while not (found := is_so()):

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from aetcd import rpc
 
-from etcd_process import EtcdCluster, free_port
+from broker_process import free_port
+from etcd_process import EtcdCluster
 from metadata_engines import shared_etcd
 from metadata_reading import contents
 from warren.metadata import etcd
