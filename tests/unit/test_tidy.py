@@ -45,6 +45,7 @@ ALLOWED: Final = {
     "broker": BELOW_BROKER,
     "channels": BELOW_BROKER | {"broker", "protocol"},
     "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
+    "mirror": {"model"},
     "cluster": BELOW_BROKER | {"broker", "flow"},
     "server": BELOW_SERVER | {"cluster"},
     "management": BELOW_SERVER | {"server"},
@@ -70,7 +71,13 @@ WORLDLY_PLACES: Final = (
 )
 
 # Started by a person, a packaging entry point or a test, so imported by nobody.
-ENTRY_POINTS: Final = ("cli/main.py", "cli/ctl/__init__.py", "testing/", "metadata/etcd.py")
+ENTRY_POINTS: Final = (
+    "cli/main.py",
+    "cli/ctl/__init__.py",
+    "testing/",
+    "metadata/etcd.py",
+    "mirror/frames.py",
+)
 
 # The literals are split so that this file does not find itself.
 MACHINE_PATH: Final = re.compile(r"/(?:home|Users)/[a-z]\w*|/ro" + r"ot/")
