@@ -12,7 +12,9 @@ from typing import Any
 import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
-from broker_process import BrokerProcess, free_port
+from acceptance.control import Control
+from acceptance.management_client import Api
+from broker_process import Address, BrokerProcess, free_port
 from etcd_process import EtcdCluster
 from live_broker import connection_parameters
 
@@ -29,6 +31,15 @@ class NodeProcess(BrokerProcess):
         ]  # fmt: skip
         if secret:
             self.options += ["--cluster-secret", secret]
+
+    @property
+    def api(self) -> Api:
+        return Api(Address("127.0.0.1", self.http_port))
+
+    @property
+    def control(self) -> Control:
+        """warrenctl, asking this node."""
+        return Control(f"http://127.0.0.1:{self.http_port}")
 
     def connect(self, **options: object) -> BlockingConnection:
         return BlockingConnection(connection_parameters(self.address, **options))

@@ -118,6 +118,14 @@ class QueueOperations:
             await self._remove([self._topology.queues[n] for n in names[:QUEUES_AT_ONCE_MAX]])
             names = self._topology.exclusive_queues_of(connection_id)
 
+    async def drop_queues_of(self, node: str) -> int:
+        queues = [queue for queue in self._topology.queues.values() if queue.record.node == node]
+        for first in range(0, len(queues), QUEUES_AT_ONCE_MAX):
+            some = queues[first : first + QUEUES_AT_ONCE_MAX]
+            there = self._topology.queues
+            await self._remove([queue for queue in some if there.get(queue.record.name) is queue])
+        return len(queues)
+
     async def drop_idle(self, queue: AbstractQueue) -> None:
         """Delete a queue that nobody uses, unless somebody does by now."""
         is_there = self._topology.queues.get(queue.record.name) is queue

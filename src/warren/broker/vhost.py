@@ -114,6 +114,10 @@ class VirtualHost:
         """The connection has ended: delete what it alone could use."""
         await self._queue_operations.drop_exclusive(connection_id)
 
+    async def drop_queues_of(self, node: str) -> int:
+        """The node has left the cluster for good: delete the queues whose home it was."""
+        return await self._queue_operations.drop_queues_of(node)
+
     async def queue_unused(self, queue: AbstractQueue) -> None:
         """The last consumer of an auto-delete queue has gone."""
         await self._queue_operations.drop_idle(queue)

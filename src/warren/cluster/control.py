@@ -170,6 +170,16 @@ class Applied(_Tagged, frozen=True):
     revision: int
 
 
+class Counted(_Tagged, frozen=True):
+    """How many connections and channels the sender has, by what they count towards.
+
+    `is_whole`: what is not named has none; else it has what it had.
+    """
+
+    is_whole: bool
+    counts: tuple[tuple[str, str, int], ...]
+
+
 class Ping(_Tagged, frozen=True):
     pass
 
@@ -196,6 +206,7 @@ Control: TypeAlias = (
     | ConsumerCancelled
     | Grant
     | Applied
+    | Counted
     | Ping
 )
 

@@ -17,6 +17,7 @@ from warren.cluster.control import (
     Consume,
     ConsumerCancelled,
     Control,
+    Counted,
     Counts,
     Delete,
     Done,
@@ -103,6 +104,7 @@ class Delegate:
         self._around = around
         self._inboxes = inboxes
         self._on_applied = on_applied
+        self.on_counted: Callable[[Counted], None] = lambda news: None
         self._handles: dict[int, Handle] = {}
 
     def process(self, events: list[Any]) -> None:
@@ -168,6 +170,8 @@ class Delegate:
                     consumer.grant(deliveries)
             case Applied(revision):
                 self._on_applied(revision)
+            case Counted():
+                self.on_counted(control)
             case Ping():
                 self.tell(Ping())
             case _:

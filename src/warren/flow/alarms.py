@@ -55,10 +55,11 @@ class AlarmBoard:
     def is_set(self, node: str, resource: Resource) -> bool:
         return (node, resource) in self._alarms
 
-    def set(self, node: str, resource: Resource) -> None:
+    def set(self, node: str, resource: Resource, since_s: int | None = None) -> None:
+        """Since now, unless another node says since when."""
         if (node, resource) in self._alarms:
             return
-        alarm = Alarm(node, resource, self._clock.wall_seconds())
+        alarm = Alarm(node, resource, self._clock.wall_seconds() if since_s is None else since_s)
         self._alarms[node, resource] = alarm
         self._changed(alarm, True)
 

@@ -38,6 +38,8 @@ class KeyKind(Enum):
     GLOBAL_PARAMETER = "global-parameter"  # parameter
     SEED = "seed"  # what was seeded
     NODE = "node"  # node
+    NODE_STATE = "node-state"  # node
+    MEMBER = "member"  # node
 
 
 _PARTS: Final = {
@@ -55,6 +57,8 @@ _PARTS: Final = {
     KeyKind.GLOBAL_PARAMETER: 1,
     KeyKind.SEED: 1,
     KeyKind.NODE: 1,
+    KeyKind.NODE_STATE: 1,
+    KeyKind.MEMBER: 1,
 }
 _KINDS: Final = {kind.value: kind for kind in KeyKind}
 
@@ -138,6 +142,14 @@ def seed_key(what: str) -> str:
 
 def node_key(name: str) -> str:
     return _key(KeyKind.NODE, name)
+
+
+def node_state_key(name: str) -> str:
+    return _key(KeyKind.NODE_STATE, name)
+
+
+def member_key(name: str) -> str:
+    return _key(KeyKind.MEMBER, name)
 
 
 def _key(kind: KeyKind, *parts: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from warren.auth.access import AccessControl
 from warren.auth.users import User
 from warren.broker.activity import Activity
+from warren.cluster.tallies import Counts, Scope
 from warren.model.errors import LoginRefused
 from warren.protocol.handshake import Handshake, HandshakeSettings
 from warren.server.connection_events import Login
@@ -25,9 +26,11 @@ class Admission:
     def __init__(self, access: AccessControl, activity: Activity) -> None:
         self._access = access
         self._activity = activity
-        self._connections_of_vhost: Counter[str] = Counter()
-        self._connections_of_user: Counter[str] = Counter()
-        self._channels_of_user: Counter[str] = Counter()
+        self.counts: Counts = Counter()
+        # Set by a cluster, whose limits are about all nodes: what is counted elsewhere, and who
+        # is told when a count changes.
+        self.elsewhere: Callable[[Scope, str], int] = lambda scope, name: 0
+        self.on_change: Callable[[Scope, str], None] | None = None
 
     def handshake(
         self, settings: HandshakeSettings, peer_is_loopback: bool, tell: Callable[[Login], None]
@@ -57,29 +60,35 @@ class Admission:
 
     def open_vhost(self, user: User, vhost: str) -> None:
         """Raises HardError 530, limits before permissions."""
-        of_vhost, of_user = self._connections_of_vhost[vhost], self._connections_of_user[user.name]
+        of_vhost = self._count(Scope.VHOST_CONNECTIONS, vhost)
+        of_user = self._count(Scope.USER_CONNECTIONS, user.name)
         self._access.require_room_for_connection(user, vhost, of_vhost, of_user)
         self._access.require_vhost(user, vhost)
 
     def enter(self, user: User, vhost: str) -> None:
-        self._connections_of_vhost[vhost] += 1
-        self._connections_of_user[user.name] += 1
+        self._add(Scope.VHOST_CONNECTIONS, vhost, 1)
+        self._add(Scope.USER_CONNECTIONS, user.name, 1)
 
     def leave(self, user: User, vhost: str) -> None:
-        _decrement(self._connections_of_vhost, vhost)
-        _decrement(self._connections_of_user, user.name)
+        self._add(Scope.VHOST_CONNECTIONS, vhost, -1)
+        self._add(Scope.USER_CONNECTIONS, user.name, -1)
 
     def open_channel(self, user: User) -> None:
         """Raises HardError 530 if the user has too many channels; else counts one more."""
-        self._access.require_room_for_channel(user, self._channels_of_user[user.name])
-        self._channels_of_user[user.name] += 1
+        self._access.require_room_for_channel(user, self._count(Scope.USER_CHANNELS, user.name))
+        self._add(Scope.USER_CHANNELS, user.name, 1)
 
     def close_channel(self, user: User) -> None:
-        _decrement(self._channels_of_user, user.name)
+        self._add(Scope.USER_CHANNELS, user.name, -1)
 
+    def _count(self, scope: Scope, name: str) -> int:
+        return self.counts[scope.value, name] + self.elsewhere(scope, name)
 
-def _decrement(counts: Counter[str], key: str) -> None:
-    assert counts[key] > 0, f"{key!r} left more often than it entered"
-    counts[key] -= 1
-    if not counts[key]:
-        del counts[key]
+    def _add(self, scope: Scope, name: str, number: int) -> None:
+        key = scope.value, name
+        self.counts[key] += number
+        assert self.counts[key] >= 0, f"{key} left more often than it entered"
+        if not self.counts[key]:
+            del self.counts[key]
+        if self.on_change is not None:
+            self.on_change(scope, name)

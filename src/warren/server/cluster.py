@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from warren import __version__
 from warren.broker.broker import Broker
 from warren.cluster.asker import Asker
 from warren.cluster.link_handshake import Identity
+from warren.cluster.node_states import Listener, NodeState
 from warren.cluster.placement import Locator, home_for, locator_of
 from warren.cluster.remote_queue import RemoteQueue, reply_desk_of
 from warren.cluster.sessions import (
@@ -30,7 +31,9 @@ from warren.cluster.sessions import (
     decode_session,
     encode_session,
 )
-from warren.metadata.keys import KeyKind, node_key, parse_key, prefix
+from warren.cluster.tallies import Scope, Tallies
+from warren.metadata.directory_lock import DirectoryLock
+from warren.metadata.keys import KeyKind, node_key, node_state_key, parse_key, prefix
 from warren.metadata.store import (
     Change,
     Check,
@@ -46,11 +49,15 @@ from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links
 from warren.server.logs import EventLog
+from warren.server.membership import Membership
+from warren.server.node_states import NodeStates, Own
 
 LEASE_FILE: Final = "lease"
 # Longer than a dead predecessor's session can last, in case it left no sign of its lease.
 NAME_WAIT_S_MAX: Final = SESSION_TTL_S + 3.0
 NAME_RETRY_S: Final = 0.5
+# Connections and channels that come and go within this time are told of together.
+TALLY_S: Final = 0.05
 
 _log = EventLog("cluster")
 
@@ -63,14 +70,22 @@ class Cluster:
         self.sessions: dict[str, Session] = {}
         self._context = context
         self._store = store
+        self.lock = DirectoryLock(config.data_dir)
         self._lease_file = config.data_dir / LEASE_FILE
         self._lost_askers: dict[str, Asker] = {}
         self._reply_desks: dict[str, RemoteQueue] = {}
         self._is_told = False
+        # Where this node listens; whoever starts it knows.
+        self.listeners: Callable[[], list[Listener]] = list
         secret = config.cluster_secret.encode()
         me = Identity(store.namespace, self.name, self.incarnation, __version__, secret)
         self.links = Links(context, me)
         self.links.on_applied = store.applied.heard
+        self.membership = Membership(context, store)
+        self.is_drained = False
+        own = Own(self.name, self._own_state, lambda: self.broker.lease)
+        self.states = NodeStates(own, store, context.brake.board)
+        self._count_over_all_nodes()
         context.queue_factory.node = self.name
         context.queue_factory.make_remote = self.make_remote
         context.reply_registry.node = self.name
@@ -95,10 +110,16 @@ class Cluster:
 
     async def follow(self) -> None:
         """The store is open, the topology not yet built: know the others first."""
+        self._store.watch(self.membership.follow)
+        await self.membership.check()
         await self._end_last_life()
-        self._store.watch(self._on_changes)
-        records = await self._store.range(prefix(KeyKind.NODE))
-        self._on_changes([Change(record.key, record) for record in records])
+        for follow, kind in (
+            (self._on_changes, KeyKind.NODE),
+            (self.states.follow, KeyKind.NODE_STATE),
+        ):
+            self._store.watch(follow)
+            records = await self._store.range(prefix(kind))
+            follow([Change(record.key, record) for record in records])
 
     async def join(self, lease: Lease) -> None:
         """Everything is in place: let the others know. Raises NotWelcome or NameTaken."""
@@ -107,6 +128,8 @@ class Cluster:
         self.links.tell_applied(self._store.revision)
         await self.links.open()
         await self.renew(lease)
+        await self.membership.enrol()
+        self.states.start()
         _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
 
     async def renew(self, lease: Lease) -> None:
@@ -123,12 +146,17 @@ class Cluster:
                     "already; choose another name with --name, or stop that one"
                 )
             await asyncio.sleep(NAME_RETRY_S)
+        # The others have forgotten what went with the old session.
+        self.states.tell()
+        self.links.tell(self.tallies.whole())
 
     async def leave(self) -> None:
         """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
         self._store.is_leaving = True
+        self.states.stop()
+        keys = node_key(self.name), node_state_key(self.name)
         with suppress(MetadataUnavailable):
-            await self._store.transact([], [Delete(node_key(self.name))])
+            await self._store.transact([], [Delete(key) for key in keys])
 
     def close(self) -> None:
         self.links.close()
@@ -190,6 +218,7 @@ class Cluster:
         self.links.remove(name)
         self.links.forget_incarnation(name, session.incarnation)
         self._store.applied.left(name)
+        self.tallies.forget(name)
         _log.warning("node is down", node=name)
 
     def _queues_of(self, node: str) -> list[RemoteQueue]:
@@ -215,6 +244,35 @@ class Cluster:
         session = self.sessions.get(node)
         return None if session is None else Lease(session.lease, SESSION_TTL_S)
 
+    # What all nodes know of each other.
+
+    def is_node_drained(self, node: str) -> bool:
+        if node == self.name:
+            return self.is_drained
+        state = self.states.others.get(node)
+        return state is not None and state.is_drained
+
+    def _own_state(self) -> NodeState:
+        alarms = self._context.brake.board.alarms
+        return NodeState(
+            {alarm.resource.value: alarm.since_s for alarm in alarms if alarm.node == self.name},
+            self.is_drained,
+            tuple(self.listeners()),
+        )
+
+    def _count_over_all_nodes(self) -> None:
+        admission = self._context.admission
+        self.tallies = Tallies(admission.counts)
+        self.links.on_counted = self.tallies.heard
+        self.links.greetings = self.tallies.whole
+        admission.elsewhere = self.tallies.elsewhere
+        admission.on_change = self._count_changed
+
+    def _count_changed(self, scope: Scope, name: str) -> None:
+        if self.tallies.changed(scope, name):
+            loop = asyncio.get_running_loop()
+            loop.call_later(TALLY_S, lambda: self.links.tell(self.tallies.news()))
+
     # Homes of queues.
 
     def make_remote(self, record: QueueRecord, settings: QueueSettings) -> RemoteQueue:
@@ -229,11 +287,14 @@ class Cluster:
             self._lost_askers[node] = asker
         return self._lost_askers[node]
 
+    def _nodes_taking_part(self) -> list[str]:
+        return [node for node in self.running_nodes if not self.is_node_drained(node)]
+
     def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
         """Exclusive queues live and die with a connection, so they stay where that is."""
         if record.exclusive:
             return self.name
-        masters = dict.fromkeys(self.running_nodes, 0)
+        masters = dict.fromkeys(self._nodes_taking_part(), 0)
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.record.node in masters:

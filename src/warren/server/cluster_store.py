@@ -31,6 +31,10 @@ class ClusterStore(EtcdStore):
             await self.applied_everywhere()
         return is_done
 
+    async def tell(self, change: Operation) -> None:
+        """Make a change that nobody has to have applied before we go on."""
+        await super().transact([], [change])
+
     async def applied_everywhere(self) -> None:
         """All nodes know what this one knows."""
         revision = self.revision

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 NAME_FILE: Final = "node"
+# Of a node of a cluster: which one that is.
+MEMBER_FILE: Final = "member"
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_WRITABLE: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -53,8 +55,22 @@ def claim_data_directory(path: Path, node: str) -> None:
         )
 
 
+def check_alone(path: Path, metadata_file: str) -> None:
+    """What a node on its own has kept would be deleted by a cluster that knows none of it."""
+    if (path / metadata_file).exists():
+        raise DataDirectoryError(
+            f"the data directory {path} belongs to a node on its own: it has a {metadata_file}; "
+            "choose another with --data-dir, or start without --metadata etcd://..."
+        )
+
+
 def check_metadata(path: Path, metadata_file: str) -> None:
     """Messages of queues that nobody knows are deleted at a start: here it would be all of them."""
+    if (path / MEMBER_FILE).exists():
+        raise DataDirectoryError(
+            f"the data directory {path} belongs to a node of a cluster; start it with its "
+            "--metadata etcd://..., or choose another with --data-dir"
+        )
     if (path / metadata_file).exists():
         return
     if any((path / "msg_stores" / "vhosts").glob("*/.vhost")):

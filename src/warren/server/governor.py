@@ -4,7 +4,7 @@ How many and whose is decided in `flow/paging.py`. Looks come the more often the
 the threshold, so that what arrives between two of them cannot take the whole way to the limit; and
 never so often that looking takes a noticeable share of the time.
 
-With the disk alarm on, nothing is moved: the disk is what there is even less of.
+With this node's disk alarm on, nothing is moved: the disk is what there is even less of.
 
 Lazy queues need no orders. But what they have leaves memory when the journal is copied, and that
 may be a long time coming on a quiet node; so if something waits for it, it is done.
@@ -13,10 +13,9 @@ may be a long time coming on a quiet node; so if something waits for it, it is d
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from warren.flow.alarms import AlarmBoard, Resource
 from warren.flow.memory import MemoryMonitor
 from warren.flow.paging import RELAX_BELOW, orders
 from warren.model.clock import Clock, TimerHandle
@@ -41,12 +40,12 @@ class MemoryGovernor:
     def __init__(
         self,
         memory: MemoryMonitor,
-        board: AlarmBoard,
+        is_disk_short: Callable[[], bool],
         messages: MessageStorage,
         clock: Clock,
     ) -> None:
         self._memory = memory
-        self._board = board
+        self._is_disk_short = is_disk_short
         self._messages = messages
         self._storages = messages.vhosts
         self._clock = clock
@@ -85,7 +84,7 @@ class MemoryGovernor:
         now_ms = self._clock.now_ms()
         threshold = self._memory.paging_bytes
         used = self._memory.look(threshold)
-        if Resource.DISK in self._board.resources:
+        if self._is_disk_short():
             self._relax("free disk space is insufficient")
         elif used > threshold:
             self._save(used - threshold)

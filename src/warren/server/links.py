@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from warren.broker.vhost import VirtualHost
 from warren.cluster.asker import Asker
-from warren.cluster.control import Applied, Control
+from warren.cluster.control import Applied, Control, Counted
 from warren.cluster.delegate import Delegate, Handle
 from warren.cluster.inbox import Inbox
 from warren.cluster.link_handshake import (
@@ -155,6 +155,9 @@ class Links:
         self.server_tls: ssl.SSLContext | None = None
         self.client_tls: ssl.SSLContext | None = None
         self.on_applied: Callable[[str, int], None] = lambda node, revision: None
+        self.on_counted: Callable[[str, Counted], None] = lambda node, news: None
+        # What a node is told as soon as there is a link to it.
+        self.greetings: Callable[[], Sequence[Control]] = tuple
         self.revision = 0
         self._accepted: dict[LinkProtocol, Delegate] = {}
         self._inboxes: dict[tuple[str, str], dict[AbstractQueue, Inbox]] = {}
@@ -210,9 +213,17 @@ class Links:
         for node in self.nodes.values():
             node.say_applied(revision)
 
+    def tell(self, news: Iterable[Control]) -> None:
+        """Say it over all links that stand."""
+        for control in news:
+            for node in self.nodes.values():
+                node.asker.tell(control)
+
     def introduce(self, node: AskedNode) -> None:
         _log.info("link stands", node=node.name, address=node.address)
         node.say_applied(self.revision)
+        for control in self.greetings():
+            node.asker.tell(control)
 
     async def meet(self) -> None:
         """Try all others once. Raises NotWelcome if one of them will never let us in."""
@@ -249,6 +260,7 @@ class Links:
         delegate = Delegate(
             ServedLink(self.context, link), inboxes, lambda r: self.on_applied(peer.node, r)
         )
+        delegate.on_counted = lambda news: self.on_counted(peer.node, news)
         self._arriving.discard(link)
         self._accepted[link] = delegate
         link.begin(delegate)

@@ -33,7 +33,7 @@ from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
 from warren.server.connection_events import alarm_changed
 from warren.server.context import ConnectionContext, new_token
-from warren.server.data_directory import check_metadata, claim_data_directory
+from warren.server.data_directory import check_alone, check_metadata, claim_data_directory
 from warren.server.governor import MemoryGovernor
 from warren.server.listener import (
     AmqpListener,
@@ -103,7 +103,7 @@ class Node:
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self.alarms.disk_refused()
         self.governor = MemoryGovernor(
-            self.alarms.memory, self.context.brake.board, self.messages, clock
+            self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
         self.started_at_ms = self.context.started_at_ms
         # Whoever runs the node sets this, if it can be asked to stop from the inside.
@@ -174,6 +174,10 @@ class Node:
         claim_data_directory(self.config.data_dir, self.config.name)
         if self.cluster is None:
             check_metadata(self.config.data_dir, METADATA_FILE)
+        else:
+            check_alone(self.config.data_dir, METADATA_FILE)
+            self.cluster.lock.acquire()
+            parts.callback(self.cluster.lock.release)
         self.alarms.start()
         parts.callback(self.alarms.stop)
         await self.store.open()
