@@ -6,7 +6,7 @@ highest non-empty priority only. Levels are made when first used: x-max-priority
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from warren.queues.backing import BackingQueue
@@ -46,14 +46,14 @@ class PriorityBacking(BackingQueue):
         level = next((level for level in self._levels.values() if level.length), None)
         queued = level.fetch(ack_required) if level is not None else None
         if queued is None:
-            self._recount()
+            self.recount()
         else:
             self.length -= 1
             self.ready_bytes -= len(queued.message.body)
             self.unacked_count += ack_required
         return queued
 
-    def _recount(self) -> None:
+    def recount(self) -> None:
         """What should have come from the disk may be lost."""
         self.length = sum(level.length for level in self._levels.values())
         self.ready_bytes = sum(level.ready_bytes for level in self._levels.values())
@@ -93,7 +93,7 @@ class PriorityBacking(BackingQueue):
         return shown
 
     def purge(self) -> int:
-        self._recount()
+        self.recount()
         count = sum(level.purge() for level in self._levels.values())
         assert count == self.length, "the levels hold what they counted"
         self.length = 0
@@ -146,8 +146,17 @@ class PriorityBacking(BackingQueue):
         self.length += level.length
         self.ready_bytes += level.ready_bytes
 
+    def level_number(self, message: Message) -> int:
+        return min(message.properties.priority, self._max_priority)
+
+    def items(self) -> Iterable[tuple[int, BackingQueue]]:
+        """The levels that there are."""
+        return self._levels.items()
+
     def _level_of(self, message: Message) -> BackingQueue:
-        priority = min(message.properties.priority, self._max_priority)
+        return self.level(self.level_number(message))
+
+    def level(self, priority: int) -> BackingQueue:
         level = self._levels.get(priority)
         if level is None:
             self._levels[priority] = level = self._make_level(priority)

@@ -57,7 +57,7 @@ cdef class PagedMessages(BackingQueue):
     cpdef object append_back(self, QueuedType queued)
     cdef object _charge(self, Py_ssize_t size)
     @cython.locals(owed=Py_ssize_t)
-    cdef object _release(self)
+    cpdef object release_credit(self)
     cdef object _stay(self)
     cpdef object refill(self)
 

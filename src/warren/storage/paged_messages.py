@@ -154,7 +154,7 @@ class PagedMessages(BackingQueue):
             return
         self.keep = KEEP_EVERYTHING
         self._stay()
-        self._release()
+        self.release_credit()
 
     def page_out(self) -> None:
         """Turn into delta what is beyond `keep` and in segments, but not what was just read.
@@ -237,7 +237,7 @@ class PagedMessages(BackingQueue):
                 self.given_count -= 1
                 self.given_bytes -= size
             room -= 1
-        self._release()
+        self.release_credit()
         return room
 
     def _has_more_to_give(self) -> bool:
@@ -318,7 +318,7 @@ class PagedMessages(BackingQueue):
         if self.credit.is_exhausted:
             self._reader.scatter_now()
 
-    def _release(self) -> None:
+    def release_credit(self) -> None:
         """So that what is charged is what is in `back`, or nothing if all may stay there."""
         owed = self.back_bytes if self.keep >= 0 else 0
         if owed < self.charged_bytes:
@@ -335,7 +335,7 @@ class PagedMessages(BackingQueue):
         elif self.delta_count == 0 and self.back:
             self.front, self.back = self.back, self.front
             self.back_bytes = self.given_count = self.given_bytes = 0
-            self._release()
+            self.release_credit()
 
     def check(self) -> None:
         in_memory = len(self.returned) + len(self.front) + len(self.leaving) + len(self.back)

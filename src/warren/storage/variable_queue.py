@@ -189,7 +189,7 @@ class VariableQueue(PagedMessages):
         self.delta_count = self.delta_bytes = 0
         self.length = self.ready_bytes = 0
         self.persistent_count = self.persistent_bytes = 0
-        self._release()
+        self.release_credit()
         self.epoch += 1
         self.is_loading = False
 

@@ -1,0 +1,71 @@
+"""One batch of instructions on its way to every copy, and the publishers who wait for that.
+
+A confirm means that every member of the committed in-sync set has the message, on disk if it is
+persistent. A batch is what a turn of the loop brought; it goes round as one, and comes to each disk
+nearly as one. So it is enough to count: so many of its messages are not safe here yet, and it is
+everywhere or it is not. When both are done, all its publishers are told.
+
+To the backing here it is the `Publisher` of its messages, each under its place in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from warren.queues.boundary import Publisher
+from warren.wire.codec import Message
+
+
+class Unconfirmed(NamedTuple):
+    """`number` is that of the publish as this node counts its own; 0 if another node counts it."""
+
+    publisher: Publisher
+    sequence: int
+    number: int
+    message: Message
+
+
+class Batch:
+    """`on_complete` is called once, when publishers may be told."""
+
+    def __init__(self, on_complete: Callable[[Batch], None]) -> None:
+        self.number = -1
+        """Of the broadcast; -1 while the turn lasts."""
+        self.waiting: list[Unconfirmed | None] = []
+        self.unsafe_here = 0
+        self.is_everywhere = False
+        self._on_complete = on_complete
+
+    def add(self, unconfirmed: Unconfirmed) -> int:
+        """Its place, under which the backing is to confirm it."""
+        self.waiting.append(unconfirmed)
+        self.unsafe_here += 1
+        return len(self.waiting) - 1
+
+    def confirmed(self, place: int) -> None:
+        """The backing here has it."""
+        self.unsafe_here -= 1
+        if self.unsafe_here == 0 and self.is_everywhere:
+            self._on_complete(self)
+
+    def rejected(self, place: int) -> None:
+        """The disk here would not take it."""
+        unconfirmed = self.waiting[place]
+        self.waiting[place] = None
+        if unconfirmed is not None:
+            unconfirmed.publisher.rejected(unconfirmed.sequence)
+        self.confirmed(place)
+
+    def held_everywhere(self) -> None:
+        """Every other member of the in-sync set has it."""
+        if not self.is_everywhere:
+            self.is_everywhere = True
+            if self.unsafe_here == 0:
+                self._on_complete(self)
+
+    def answer(self) -> None:
+        for unconfirmed in self.waiting:
+            if unconfirmed is not None:
+                unconfirmed.publisher.confirmed(unconfirmed.sequence)
+        self.waiting.clear()

@@ -1,0 +1,37 @@
+"""How much of a master's queue an unsynchronised mirror lacks.
+
+A mirror holds all messages numbered from its boundary on (see `instructions`). What it lacks are the
+messages below, whoever has them: ready ones and those with a client alike. They are counted when the
+mirror comes, and each that leaves the master is counted down if it is one of them. RabbitMQ compares
+the numbers of messages on both sides instead, and is wrong when a priority queue delivers a message
+that the mirror knows before one that it does not.
+"""
+
+from __future__ import annotations
+
+
+class Coverage:
+    def __init__(self, boundary: dict[int, int], lacking: int) -> None:
+        self.boundary = boundary
+        """By level; a level that is not named has had no messages when the mirror came."""
+        self.lacking = lacking
+
+    @property
+    def is_complete(self) -> bool:
+        return self.lacking == 0
+
+    def removed(self, level: int, sequence: int) -> bool:
+        """A message left the master; whether that was the last one lacking."""
+        if sequence >= self.boundary.get(level, 0):
+            return False
+        self.lacking -= 1
+        assert self.lacking >= 0, "no more leaves than was there"
+        return self.lacking == 0
+
+    def sent(self, level: int, boundary: int, count: int) -> bool:
+        """The mirror was sent all from `boundary` on; whether nothing is lacking now."""
+        assert boundary <= self.boundary.get(level, 0), "it goes down"
+        self.boundary[level] = boundary
+        self.lacking -= count
+        assert self.lacking >= 0, "no more is sent than was there"
+        return self.lacking == 0

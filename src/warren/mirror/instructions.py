@@ -1,0 +1,141 @@
+"""What a master tells its mirrors: which messages came, and which are gone.
+
+RabbitMQ's master tells every step: publish, publish-delivered, fetch, drop, ack, requeue. A mirror
+there keeps apart what is ready and what a client has. Ours need not: whoever becomes master offers
+everything again that was not acknowledged, in its old place, so *delivered to somebody* and *back
+from somebody* make no difference to a copy. What is left is
+
+    publish (in whatever way)                               the message, under its sequence number
+    ack, reject, expiry, drop-head, delivered without ack   its number is gone
+    fetch, requeue                                          nothing
+
+and the rule that makes a copy a copy: **a mirror holds exactly the messages of the master that are
+numbered from its boundary on.** A new mirror is empty and its boundary is the next number. As older
+messages leave the master, or are sent after (`Older`, which lowers the boundary), a moment comes
+when the master has none below it: then the mirror is synchronised.
+
+Instructions go out in batches, all that one turn of the loop brought, and one batch is one broadcast
+of the ring. In a batch publishes come first: numbers are never used twice, so what is both published
+and gone in one batch is simply gone, and nothing else depends on the order.
+
+On the wire a batch is a msgpack header, in which consecutive numbers are runs, and then the messages
+as the content frames that clients send: the kernel that scans and writes those is the fastest code
+we have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from warren.wire.codec import FrameReader, Message, OutputBuffer
+
+_LENGTH_BYTES: Final = 4
+_CHANNEL: Final = 1
+_PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"  # basic.publish and a ticket of old
+_FRAME_BYTES_MAX: Final = 1_048_576
+# Messages were bounded when they were published, and batches are by whoever makes them.
+_UNBOUNDED: Final = 1 << 40
+
+Run: TypeAlias = tuple[int, int, int]
+"""Level (priority), first sequence number, how many."""
+RemovedRun: TypeAlias = tuple[int, int, int, int]
+"""And how many bytes of bodies."""
+OriginRun: TypeAlias = tuple[str, int, int]
+"""Who published (empty: nobody waits for it), its first number, how many."""
+
+
+class Changes(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Messages came, in the order of the frames that follow, and messages went."""
+
+    published: tuple[Run, ...]
+    origins: tuple[OriginRun, ...]
+    expiries: tuple[int, ...]
+    """One per message, or none at all if none of them expires."""
+    removed: tuple[RemovedRun, ...]
+
+
+class Purged(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """All below these numbers, by level, went, but for some that clients have."""
+
+    below: dict[int, int]
+    kept: tuple[tuple[int, int], ...]
+    """Level and number."""
+
+
+class Boundary(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A member begins here: what is numbered lower it has never been told."""
+
+    member: str
+    boundary: dict[int, int]
+    numbers: dict[str, int]
+    """The last number of each origin that the master has taken."""
+
+
+class Older(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """For members whose boundary at this level is `below`: these are all from `boundary` to there.
+
+    The messages follow, newest first.
+    """
+
+    level: int
+    below: int
+    boundary: int
+    sequences: tuple[int, ...]
+    expiries: tuple[int, ...]
+
+
+Instruction: TypeAlias = Changes | Purged | Boundary | Older
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Instruction)
+
+
+class MalformedInstruction(Exception):
+    """Not what a master of this version sends."""
+
+
+def encode(instruction: Instruction, frames: bytes = b"") -> bytes:
+    header = _ENCODER.encode(instruction)
+    return len(header).to_bytes(_LENGTH_BYTES, "big") + header + frames
+
+
+def encode_messages(messages: list[Message]) -> bytes:
+    frames = MessageFrames()
+    for message in messages:
+        frames.add(message)
+    return frames.take()
+
+
+def decode(payload: bytes) -> tuple[Instruction, list[Message]]:
+    start = _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "big")
+    try:
+        instruction: Instruction = _DECODER.decode(memoryview(payload)[_LENGTH_BYTES:start])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise MalformedInstruction(str(error)) from None
+    reader = FrameReader(_FRAME_BYTES_MAX, _UNBOUNDED)
+    messages: list[Any] = reader.feed(memoryview(payload)[start:])
+    if len(payload) == start:
+        messages = []
+    if not all(type(message) is Message for message in messages):
+        raise MalformedInstruction("something that is not a message")
+    return instruction, messages
+
+
+class MessageFrames:
+    """Messages as clients send them."""
+
+    def __init__(self, on_first: Callable[[], None] = lambda: None) -> None:
+        self._output = OutputBuffer(_FRAME_BYTES_MAX, _UNBOUNDED, on_first)
+
+    @property
+    def size(self) -> int:
+        return self._output.size
+
+    def add(self, message: Message) -> None:
+        self._output.content(_CHANNEL, _PUBLISH + message.route_key + b"\0", message)
+
+    def take(self) -> bytes:
+        return b"".join(self._output.take())

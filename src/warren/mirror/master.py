@@ -1,0 +1,306 @@
+"""The master's copy: a backing queue around the one that keeps the messages.
+
+It does what it is asked and notes what the mirrors have to be told (`instructions`); the notes of a
+turn are one batch, which goes round the ring when the turn ends. Publishers hear of a message when
+its batch is safe here and with every mirror of the in-sync set (`batch`).
+
+Mirrors that are not in sync get every batch too. Nobody waits for them; how much they lack is known
+here (`coverage`), and whoever lacks nothing any more can be taken into the in-sync set.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+from warren.mirror.batch import Batch, Unconfirmed
+from warren.mirror.coverage import Coverage
+from warren.mirror.instructions import Boundary, Purged, encode
+from warren.mirror.outbox import Outbox
+from warren.queues.backing import BackingQueue
+from warren.queues.backing_figures import BackingFigures
+from warren.queues.boundary import PENDING, TAKEN, Publisher
+from warren.queues.priority_backing import PriorityBacking
+from warren.wire.codec import Message, QueuedMessage
+
+BATCH_BYTES_MAX: Final = 262_144
+"""A batch that is larger goes out before the turn ends, so that mirrors begin to work on it."""
+NOTHING_HELD: Final = -1
+
+
+class Ring(Protocol):
+    """How a master reaches its mirrors."""
+
+    def broadcast(self, payload: bytes) -> int:
+        """The number of the broadcast, one more each time."""
+        ...
+
+    def flush_due(self, master: MasterBacking) -> None:
+        """Call `flush` when the turn ends."""
+        ...
+
+    def covered(self, member: str) -> None:
+        """The member lacks nothing any more."""
+        ...
+
+
+class MasterBacking(BackingQueue):
+    def __init__(self, inner: Any, origin: str, ring: Ring) -> None:
+        self.inner = inner
+        self.levels = inner if isinstance(inner, PriorityBacking) else None
+        self.origin = origin
+        """This node, as it numbers publishes of its own clients to this queue."""
+        self.ring = ring
+        self.numbers: dict[str, int] = {}
+        """The last number of each other origin."""
+        self.local_number = 0
+        self.unacked: dict[tuple[int, int], QueuedMessage] = {}
+        self.outbox = Outbox(lambda: ring.flush_due(self))
+        self.batch = Batch(self._complete)
+        self.under_way: deque[Batch] = deque()
+        self._incomplete: dict[Batch, None] = {}
+        self.in_sync: frozenset[str] = frozenset()
+        """The mirrors of the committed in-sync set."""
+        self.held_by: dict[str, int] = {}
+        """The last broadcast that each mirror holds, on disk if need be."""
+        self.coverages: dict[str, Coverage] = {}
+        self.is_frozen = False
+        self.is_deposed = False
+        self._complete_batches: list[Batch] = []
+        self.outcome = TAKEN
+        self._count()
+
+    # What a queue asks of it.
+
+    def publish(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> int:
+        level = 0 if self.levels is None else self.levels.level_number(message)
+        backing = self.inner if self.levels is None else self.levels.level(level)
+        self.outbox.publish(message, level, backing.next_sequence, expires_at_ms)
+        if publisher is None:
+            outcome: int = self.inner.publish(message, expires_at_ms, None, 0)
+        else:
+            place = self._wait(message, publisher, sequence)
+            outcome = self.inner.publish(message, expires_at_ms, self.batch, place)
+            if outcome == TAKEN:
+                self.batch.confirmed(place)
+                outcome = PENDING
+        self._count()
+        if self.outbox.size > BATCH_BYTES_MAX:
+            self.flush()
+        return outcome
+
+    def publish_delivered(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> QueuedMessage:
+        level = 0 if self.levels is None else self.levels.level_number(message)
+        backing = self.inner if self.levels is None else self.levels.level(level)
+        self.outbox.publish(message, level, backing.next_sequence, expires_at_ms)
+        if publisher is None:
+            queued: QueuedMessage = self.inner.publish_delivered(message, expires_at_ms, None, 0)
+            self.outcome = self.inner.outcome
+        else:
+            place = self._wait(message, publisher, sequence)
+            queued = self.inner.publish_delivered(message, expires_at_ms, self.batch, place)
+            if self.inner.outcome == TAKEN:
+                self.batch.confirmed(place)
+            self.outcome = PENDING
+        self.unacked[(level, queued.sequence)] = queued
+        self._count()
+        if self.outbox.size > BATCH_BYTES_MAX:
+            self.flush()
+        return queued
+
+    def _wait(self, message: Message, publisher: Publisher, sequence: int) -> int:
+        """Have the publisher told when the message is safe; its place in the batch."""
+        origin: str | None = getattr(publisher, "origin", None)
+        if origin is None:
+            self.local_number += 1
+            number = self.local_number
+            self.outbox.origin(self.origin, number)
+        else:
+            number = 0
+            self.numbers[origin] = sequence
+            self.outbox.origin(origin, sequence)
+        return self.batch.add(Unconfirmed(publisher, sequence, number, message))
+
+    def fetch(self, ack_required: bool) -> QueuedMessage | None:
+        if self.is_frozen:
+            return None
+        queued: QueuedMessage | None = self.inner.fetch(ack_required)
+        if queued is not None:
+            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            if ack_required:
+                self.unacked[(level, queued.sequence)] = queued
+            else:
+                self._gone(level, queued)
+        self._count()
+        return queued
+
+    def head(self) -> QueuedMessage | None:
+        head: QueuedMessage | None = self.inner.head()
+        return head
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        if self.is_deposed:
+            return
+        for queued in run:
+            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            if self.unacked.pop((level, queued.sequence), None) is not None:
+                self._gone(level, queued)
+        self.inner.ack(run)
+        self._count()
+
+    def requeue(self, run: list[QueuedMessage]) -> None:
+        if self.is_deposed:
+            return
+        for queued in run:
+            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            self.unacked.pop((level, queued.sequence), None)
+        self.inner.requeue(run)
+        self._count()
+
+    def _gone(self, level: int, queued: QueuedMessage) -> None:
+        if self.coverages:
+            self._uncover(level, queued.sequence)
+        self.outbox.remove(level, queued.sequence, queued.size)
+
+    def _uncover(self, level: int, sequence: int) -> None:
+        """Some mirror may never have had it."""
+        for member, coverage in tuple(self.coverages.items()):
+            if sequence == coverage.boundary.get(level):
+                # A mirror forgets a run as a whole: one run must not begin below its boundary.
+                self.outbox.close_removed()
+            if coverage.removed(level, sequence):
+                self.ring.covered(member)
+
+    def purge(self) -> int:
+        count: int = self.inner.purge()
+        self._count()
+        self.flush()
+        kept = tuple(self.unacked)
+        self._broadcast(encode(Purged(self.next_sequences(), kept)))
+        for member, coverage in tuple(self.coverages.items()):
+            coverage.lacking = sum(
+                sequence < coverage.boundary.get(level, 0) for level, sequence in self.unacked
+            )
+            if coverage.is_complete:
+                self.ring.covered(member)
+        return count
+
+    async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
+        found: list[QueuedMessage] = await self.inner.browse(offset, limit, bytes_max)
+        return found
+
+    def set_lazy(self, lazy: bool) -> None:
+        self.inner.set_lazy(lazy)
+
+    def figures(self) -> BackingFigures:
+        figures: BackingFigures = self.inner.figures()
+        return figures
+
+    def status(self, now_ms: int) -> dict[str, Any]:
+        return {**self.inner.status(now_ms), "mirror_seen": 0, "mirror_senders": len(self.numbers)}
+
+    def peek(self) -> QueuedMessage | None:
+        head: QueuedMessage | None = self.inner.peek()
+        return head
+
+    def is_in_flow(self, now_ms: int) -> bool:
+        return bool(self.inner.is_in_flow(now_ms))
+
+    def delete(self) -> None:
+        self.is_deposed = True
+        self.inner.delete()
+        self._count()
+
+    # What the ring and the coordinator ask of it.
+
+    def next_sequences(self) -> dict[int, int]:
+        if self.levels is None:
+            return {0: self.inner.next_sequence}
+        return {level: backing.next_sequence for level, backing in self.levels.items()}
+
+    def flush(self) -> None:
+        """Tell the mirrors what this turn brought."""
+        if not self.outbox.is_empty and not self.is_deposed:
+            self._broadcast(self.outbox.take())
+
+    def _broadcast(self, payload: bytes) -> None:
+        batch, self.batch = self.batch, Batch(self._complete)
+        batch.number = self.ring.broadcast(payload)
+        if batch.waiting:
+            self._incomplete[batch] = None
+            self.under_way.append(batch)
+            self._settle()
+
+    def held(self, member: str, number: int) -> None:
+        """A mirror has, on disk if need be, everything up to this broadcast."""
+        if number > self.held_by.get(member, NOTHING_HELD):
+            self.held_by[member] = number
+            self._settle()
+
+    def set_in_sync(self, members: Iterable[str]) -> None:
+        """The committed in-sync set, without this node."""
+        self.in_sync = frozenset(members)
+        for member in self.in_sync:
+            self.coverages.pop(member, None)
+        self._settle()
+
+    def _settle(self) -> None:
+        held = [self.held_by.get(member, NOTHING_HELD) for member in self.in_sync]
+        everywhere = min(held, default=None)
+        under_way = self.under_way
+        while under_way and (everywhere is None or under_way[0].number <= everywhere):
+            under_way.popleft().held_everywhere()
+
+    def _complete(self, batch: Batch) -> None:
+        if self.is_frozen or self.is_deposed:
+            self._complete_batches.append(batch)
+        else:
+            self._answer(batch)
+
+    def _answer(self, batch: Batch) -> None:
+        del self._incomplete[batch]
+        batch.answer()
+
+    def freeze(self) -> None:
+        """No confirms and no deliveries until `thaw`: whether this is still the master is open."""
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        self.is_frozen = False
+        complete, self._complete_batches = self._complete_batches, []
+        for batch in complete:
+            self._answer(batch)
+
+    def begin_member(self, member: str) -> None:
+        """A new mirror is in the ring: what comes from now on it holds."""
+        self.flush()
+        boundary = self.next_sequences()
+        numbers = {**self.numbers, self.origin: self.local_number}
+        self._broadcast(encode(Boundary(member, boundary, numbers)))
+        self.coverages[member] = Coverage(dict(boundary), self.length + len(self.unacked))
+        if self.coverages[member].is_complete:
+            self.ring.covered(member)
+
+    def forget_member(self, member: str) -> None:
+        self.coverages.pop(member, None)
+        self.held_by.pop(member, None)
+
+    def depose(self) -> list[Unconfirmed]:
+        """Another one is master now. What our own clients wait for; the rest asks for itself."""
+        self.is_deposed = True
+        batches = [*self._incomplete, self.batch]
+        self.inner.requeue(list(self.unacked.values()))
+        self.unacked.clear()
+        waiting = [waiting for batch in batches for waiting in batch.waiting]
+        own = [w for w in waiting if w is not None and w.number]
+        return sorted(own, key=lambda unconfirmed: unconfirmed.number)
+
+    def _count(self) -> None:
+        self.length = self.inner.length
+        self.ready_bytes = self.inner.ready_bytes
+        self.unacked_count = self.inner.unacked_count

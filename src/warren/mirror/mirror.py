@@ -1,0 +1,153 @@
+"""A mirror: a copy that does what the master tells it, and says how far it has come.
+
+It holds the master's messages from a boundary on, under the master's numbers (see `instructions`).
+Before it has been given a boundary, what it hears is not for it: the ring brings it what the others
+are told, and its own beginning is one of the instructions, in the same order for everybody.
+
+`held` counts broadcasts: everything up to there is here, and on disk as far as it must be. That is
+what the master waits for before it confirms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from warren.mirror.instructions import Boundary, Changes, Older, Purged, RemovedRun, decode
+from warren.storage.replication import put_at, put_older, remove, remove_span
+from warren.storage.variable_queue import VariableQueue
+from warren.wire.codec import Message
+
+
+class Received:
+    """A broadcast on its way to the disk: the `Publisher` of its messages."""
+
+    def __init__(self, number: int, mirror: Mirror) -> None:
+        self.number = number
+        self.unsafe = 0
+        self._mirror = mirror
+
+    def confirmed(self, sequence: int) -> None:
+        self.unsafe -= 1
+        if not self.unsafe:
+            self._mirror.progress()
+
+    def rejected(self, sequence: int) -> None:
+        self._mirror.fail()
+
+
+class Mirror:
+    """`on_held` is called when `held` has grown; `on_failed` if the disk would not take a message.
+
+    `level(n)` makes a level when it is first needed; a queue without priorities has level 0 alone.
+    """
+
+    def __init__(
+        self,
+        member: str,
+        level: Callable[[int], VariableQueue],
+        on_held: Callable[[int], None],
+        on_failed: Callable[[], None],
+    ) -> None:
+        self.member = member
+        self.levels: dict[int, VariableQueue] = {}
+        self.boundary: dict[int, int] | None = None
+        self.numbers: dict[str, int] = {}
+        """The last publish of each origin that the master had taken."""
+        self.held = -1
+        self._make_level = level
+        self._on_held = on_held
+        self._on_failed = on_failed
+        self._received: deque[Received] = deque()
+
+    @property
+    def depth(self) -> int:
+        return sum(level.length for level in self.levels.values())
+
+    def handle(self, number: int, payload: bytes) -> None:
+        """The next broadcast of the master. Raises MalformedInstruction."""
+        instruction, messages = decode(payload)
+        received = Received(number, self)
+        self._received.append(received)
+        # One more than there are, so that nothing is complete before all has been looked at.
+        received.unsafe = len(messages) + 1
+        if isinstance(instruction, Boundary):
+            self._begin(instruction)
+        elif self.boundary is not None:
+            if isinstance(instruction, Changes):
+                self._change(instruction, messages, received)
+            elif isinstance(instruction, Older):
+                self._put_older(instruction, messages)
+            else:
+                self._purge(instruction)
+        else:
+            received.unsafe = 1
+        if isinstance(instruction, Older):
+            received.unsafe = 1  # nobody waits for what was confirmed long ago
+        received.confirmed(0)
+
+    def _begin(self, instruction: Boundary) -> None:
+        if instruction.member == self.member:
+            self.boundary = dict(instruction.boundary)
+            self.numbers = dict(instruction.numbers)
+
+    def _change(self, changes: Changes, messages: list[Message], received: Received) -> None:
+        expiries = changes.expiries or (0,) * len(messages)
+        place = 0
+        for level, first, count in changes.published:
+            queue = self._level(level)
+            for sequence in range(first, first + count):
+                message = messages[place]
+                if put_at(queue, sequence, message, expiries[place], received) == 0:
+                    received.unsafe -= 1
+                place += 1
+        for origin, first, count in changes.origins:
+            self.numbers[origin] = first + count - 1
+        for run in changes.removed:
+            self._remove(run)
+
+    def _remove(self, run: RemovedRun) -> None:
+        """The master's runs do not straddle a boundary."""
+        level, first, count, body_bytes = run
+        assert self.boundary is not None
+        if first >= self.boundary.get(level, 0):
+            remove(self._level(level), first, count, body_bytes)
+
+    def _put_older(self, older: Older, messages: list[Message]) -> None:
+        assert self.boundary is not None
+        if self.boundary.get(older.level, 0) != older.below:
+            return
+        queue = self._level(older.level)
+        expiries = older.expiries or (0,) * len(messages)
+        for sequence, message, expires in zip(older.sequences, messages, expiries, strict=True):
+            put_older(queue, sequence, message, expires)
+        self.boundary[older.level] = older.boundary
+        queue.page_out()
+
+    def _purge(self, purged: Purged) -> None:
+        """What clients of the master have stays, unless it was never here."""
+        for level, below in purged.below.items():
+            start = 0
+            kept = [sequence for at_level, sequence in purged.kept if at_level == level]
+            for end in (*sorted(kept), below):
+                remove_span(self._level(level), start, end)
+                start = end + 1
+
+    def _level(self, number: int) -> VariableQueue:
+        level = self.levels.get(number)
+        if level is None:
+            level = self.levels[number] = self._make_level(number)
+        return level
+
+    def progress(self) -> None:
+        """A broadcast is safe; those after it count when all before are."""
+        received = self._received
+        held = self.held
+        while received and not received[0].unsafe:
+            self.held = received.popleft().number
+        if self.held != held:
+            self._on_held(self.held)
+
+    def fail(self) -> None:
+        self._on_failed()
