@@ -239,5 +239,3 @@ def message(number: int, properties: PropertyBlock = PERSISTENT) -> Message:
 def with_priority(number: int, priority: int) -> Message:
     """Persistent, too: the delivery mode comes before the priority."""
     return Message(b"\x00\x01q", PropertyBlock(bytes([0x18, 0, 2, priority])), b"%d" % number)
-
-

@@ -45,9 +45,9 @@ ALLOWED: Final = {
     "broker": BELOW_BROKER,
     "channels": BELOW_BROKER | {"broker", "protocol"},
     "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
-    "mirror": {"model"},
+    "mirror": {"model", "wire", "queues", "storage", "flow"},
     "cluster": BELOW_BROKER | {"broker", "flow"},
-    "server": BELOW_SERVER | {"cluster"},
+    "server": BELOW_SERVER | {"cluster", "mirror"},
     "management": BELOW_SERVER | {"server"},
     "perf": BELOW_SERVER | {"server"},
     "cli": BELOW_SERVER | {"server", "management", "perf"},
@@ -76,7 +76,7 @@ ENTRY_POINTS: Final = (
     "cli/ctl/__init__.py",
     "testing/",
     "metadata/etcd.py",
-    "mirror/frames.py",
+    "mirror/",
 )
 
 # The literals are split so that this file does not find itself.

@@ -1,10 +1,10 @@
 """How much of a master's queue an unsynchronised mirror lacks.
 
-A mirror holds all messages numbered from its boundary on (see `instructions`). What it lacks are the
-messages below, whoever has them: ready ones and those with a client alike. They are counted when the
-mirror comes, and each that leaves the master is counted down if it is one of them. RabbitMQ compares
-the numbers of messages on both sides instead, and is wrong when a priority queue delivers a message
-that the mirror knows before one that it does not.
+A mirror holds all messages numbered from its boundary on (see `instructions`). What it lacks are
+the messages below, whoever has them: ready ones and those with a client alike. They are counted
+when the mirror comes, and each that leaves the master is counted down if it is one of them.
+RabbitMQ compares the numbers of messages on both sides instead, and is wrong when a priority queue
+delivers a message that the mirror knows before one that it does not.
 """
 
 from __future__ import annotations

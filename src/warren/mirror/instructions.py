@@ -14,13 +14,13 @@ numbered from its boundary on.** A new mirror is empty and its boundary is the n
 messages leave the master, or are sent after (`Older`, which lowers the boundary), a moment comes
 when the master has none below it: then the mirror is synchronised.
 
-Instructions go out in batches, all that one turn of the loop brought, and one batch is one broadcast
-of the ring. In a batch publishes come first: numbers are never used twice, so what is both published
-and gone in one batch is simply gone, and nothing else depends on the order.
+Instructions go out in batches, all that one turn of the loop brought, and one batch is one
+broadcast of the ring. In a batch publishes come first: numbers are never used twice, so what is
+both published and gone in one batch is simply gone, and nothing else depends on the order.
 
-On the wire a batch is a msgpack header, in which consecutive numbers are runs, and then the messages
-as the content frames that clients send: the kernel that scans and writes those is the fastest code
-we have.
+On the wire a batch is a msgpack header, in which consecutive numbers are runs, and then the
+messages as the content frames that clients send: the kernel that scans and writes those is the
+fastest code we have.
 """
 
 from __future__ import annotations

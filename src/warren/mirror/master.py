@@ -11,7 +11,7 @@ here (`coverage`), and whoever lacks nothing any more can be taken into the in-s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 from warren.mirror.batch import Batch, Unconfirmed
@@ -76,9 +76,7 @@ class MasterBacking(BackingQueue):
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
     ) -> int:
-        level = 0 if self.levels is None else self.levels.level_number(message)
-        backing = self.inner if self.levels is None else self.levels.level(level)
-        self.outbox.publish(message, level, backing.next_sequence, expires_at_ms)
+        self._tell(message, expires_at_ms)
         if publisher is None:
             outcome: int = self.inner.publish(message, expires_at_ms, None, 0)
         else:
@@ -95,9 +93,7 @@ class MasterBacking(BackingQueue):
     def publish_delivered(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
     ) -> QueuedMessage:
-        level = 0 if self.levels is None else self.levels.level_number(message)
-        backing = self.inner if self.levels is None else self.levels.level(level)
-        self.outbox.publish(message, level, backing.next_sequence, expires_at_ms)
+        level = self._tell(message, expires_at_ms)
         if publisher is None:
             queued: QueuedMessage = self.inner.publish_delivered(message, expires_at_ms, None, 0)
             self.outcome = self.inner.outcome
@@ -112,6 +108,16 @@ class MasterBacking(BackingQueue):
         if self.outbox.size > BATCH_BYTES_MAX:
             self.flush()
         return queued
+
+    def _tell(self, message: Message, expires_at_ms: int) -> int:
+        """Note it for the mirrors, under the number that it is about to get; its level."""
+        if self.levels is None:
+            self.outbox.publish(message, 0, self.inner.next_sequence, expires_at_ms)
+            return 0
+        level = self.levels.level_number(message)
+        backing: Any = self.levels.level(level)
+        self.outbox.publish(message, level, backing.next_sequence, expires_at_ms)
+        return level
 
     def _wait(self, message: Message, publisher: Publisher, sequence: int) -> int:
         """Have the publisher told when the message is safe; its place in the batch."""
@@ -221,7 +227,8 @@ class MasterBacking(BackingQueue):
     def next_sequences(self) -> dict[int, int]:
         if self.levels is None:
             return {0: self.inner.next_sequence}
-        return {level: backing.next_sequence for level, backing in self.levels.items()}
+        levels: Iterable[tuple[int, Any]] = self.levels.items()
+        return {level: backing.next_sequence for level, backing in levels}
 
     def flush(self) -> None:
         """Tell the mirrors what this turn brought."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from warren.mirror.instructions import Boundary, Changes, Older, Purged, RemovedRun, decode
 from warren.storage.replication import put_at, put_older, remove, remove_span

@@ -40,9 +40,7 @@ class Outbox:
     def size(self) -> int:
         return self._frames.size
 
-    def publish(
-        self, message: Message, level: int, sequence: int, expires_at_ms: int
-    ) -> None:
+    def publish(self, message: Message, level: int, sequence: int, expires_at_ms: int) -> None:
         self._begin()
         self._frames.add(message)
         if level != self._level or sequence != self._first + self._count or not self._count:

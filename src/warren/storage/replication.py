@@ -78,7 +78,9 @@ def remove_span(queue: VariableQueue, start: int, end: int) -> None:
     if start > queue.delta_start or end < queue.delta_end:
         count = _count_paged_out(queue, start, end)
     if count:
-        _forget_paged_out(queue, (start, end), count, queue.delta_bytes * count // queue.delta_count)
+        _forget_paged_out(
+            queue, (start, end), count, queue.delta_bytes * count // queue.delta_count
+        )
 
 
 def _count_paged_out(queue: VariableQueue, start: int, end: int) -> int:

@@ -1,4 +1,4 @@
-"""A mirror holds exactly the messages of its master from its boundary on, whatever happens there."""
+"""A mirror holds exactly what its master has, from its boundary on, whatever happens there."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def test_a_mirror_is_not_complete_by_number_when_a_younger_message_went_first() 
     world.join("b")
     world.master.publish(with_priority(2, 3), 0, None, 0)
     young = world.master.fetch(True)
-    assert young is not None and young.message.body == b"2"
+    assert young is not None
+    assert young.message.body == b"2"
     world.master.ack([young])
     assert not world.complete
     world.master.ack([world.master.fetch(True)])
@@ -308,7 +309,7 @@ class RandomWork:
             lacking = world.master.coverages[name].lacking
             assert mirror.depth == world.master.length - lacking, name
         at_master = world.here.drained()
-        for name, mirror in world.mirrors.items():
+        for name in world.mirrors:
             assert world.replicas[name].drained() == self.expected(at_master, name), name
 
     def expected(
