@@ -22,7 +22,9 @@ cdef class Outbox:
     cdef uint64_t _gone_first
     cdef uint64_t _gone_count
     cdef int64_t _gone_bytes
-    cpdef object publish(self, MessageType message, int level, uint64_t sequence, int64_t expires_at_ms)
+    cpdef object publish(
+        self, MessageType message, int level, uint64_t sequence, int64_t expires_at_ms
+    )
     cpdef object origin(self, str origin, uint64_t number)
     cpdef object remove(self, int level, uint64_t sequence, Py_ssize_t size)
     cpdef object close_removed(self)
