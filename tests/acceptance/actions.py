@@ -70,11 +70,14 @@ def connection_error(code: int) -> Iterator[Refusal]:
     refusal.text = caught.value.reply_text
 
 
-def eventually(condition: Callable[[], bool], within_s: float = WAIT_S) -> None:
+def eventually(
+    condition: Callable[[], bool], within_s: float = WAIT_S, pause_s: float = POLL_S
+) -> None:
+    """A longer pause is for looks that put off what is looked for."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "what was waited for did not happen"
-        time.sleep(POLL_S)
+        time.sleep(pause_s)
 
 
 def publish(channel: BlockingChannel, queue: str, *bodies: bytes, **properties: Any) -> None:

@@ -102,7 +102,7 @@ def test_a_deleted_vhost_closes_its_connections(realm: Realm) -> None:
     """T157: 320 that says why."""
     client = realm.open(realm.add_user())
     realm.admin.delete_vhost(realm.vhost)
-    close = client.expect_connection_close(320, within_s=20)
+    close = client.expect_connection_close(320)
     assert close.reply_text == f"CONNECTION_FORCED - vhost '{realm.vhost}' is deleted"
     realm.admin.add_vhost(realm.vhost)
 
@@ -113,7 +113,7 @@ def test_a_deleted_user_loses_its_connections(realm: Realm) -> None:
     client, bystander = realm.open(user), realm.open(other)
     realm.admin.delete_user(user)
     realm.users.remove(user)
-    close = client.expect_connection_close(320, within_s=20)
+    close = client.expect_connection_close(320)
     assert close.reply_text == f"CONNECTION_FORCED - user '{user}' is deleted"
     bystander.call(2, "channel.open")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from acceptance.actions import eventually
 from acceptance.raw_client import Login, RawClient
 from broker_process import Address, BrokerProcess
 
@@ -85,7 +86,8 @@ def test_limits_can_be_configured(configured: BrokerProcess, reason: str) -> Non
         client.publish(1, b"held", routing_key="nowhere")
         assert client.expect(0, "connection.blocked").reason == reason
     alarm = reason.removeprefix("low on ")
-    assert f"{alarm} resource limit alarm set on node" in configured.log()
+    line = f"{alarm} resource limit alarm set on node"
+    eventually(lambda: line in configured.log())
 
 
 @pytest.mark.parametrize("configured", ["vm_memory_high_watermark.relative = 0\n"], indirect=True)

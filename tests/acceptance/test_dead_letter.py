@@ -14,6 +14,7 @@ from acceptance.actions import (
     channel_error,
     drain,
     eventually,
+    is_there,
     publish,
     ready_count,
     settle,
@@ -203,7 +204,7 @@ def test_a_circle_without_a_rejection_is_cut(channel: BlockingChannel, names: Na
         },
     )  # fmt: skip
     publish(channel, queue, b"round")
-    time.sleep(0.2)
+    ready_count(channel, queue)  # now it is in the broker's hands
     eventually(lambda: ready_count(channel, queue) == 0)
     settle(channel)
     assert drain(channel, queue) == []
@@ -242,7 +243,8 @@ def test_an_expired_queue_leaves_no_dead_letters(channel: BlockingChannel, names
     """T049: when the queue goes, its messages go with it."""
     queue, graveyard = declare_pair(channel, names, x_expires=100)
     publish(channel, queue, b"lost")
-    time.sleep(0.4)
+    # A look renews the lease.
+    eventually(lambda: not is_there(channel.connection, queue), pause_s=0.4)
     assert drain(channel, graveyard) == []
 
 

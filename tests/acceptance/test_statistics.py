@@ -16,7 +16,7 @@ from pika.adapters.blocking_connection import BlockingConnection
 from acceptance.management_client import Api
 from broker_process import Address
 
-SHOWN_WITHIN_S = 12.0
+SHOWN_WITHIN_S = 40.0
 DELIVERING = {
     "deliver": 0, "deliver_no_ack": 0, "get": 0, "get_no_ack": 0, "deliver_get": 0,
     "redeliver": 0, "ack": 0, "get_empty": 0,
@@ -133,7 +133,7 @@ def test_deliveries_with_and_without_acknowledgement_are_counted_apart(
         for _ in range(3):
             channel.basic_publish("", name, b"message")
         channel.basic_consume(name, lambda _, m, *rest: tags.append(m.delivery_tag), auto_ack)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + SHOWN_WITHIN_S
     while len(tags) < 6 and time.monotonic() < deadline:
         connection.process_data_events(0.1)
     channel.basic_ack(3, multiple=True)
@@ -215,12 +215,14 @@ def test_a_rate_is_shown_and_falls_to_nothing_when_nothing_happens(
         shown = api.must(api.get("queues", vhost, "busy"))
         return float(shown.get("message_stats", {}).get("publish_details", {}).get("rate", 0.0))
 
+    published = 0
     deadline = time.monotonic() + SHOWN_WITHIN_S
-    while rate() == 0.0 and time.monotonic() < deadline:
+    while (seen := rate()) == 0.0 and time.monotonic() < deadline:
         for _ in range(20):
             channel.basic_publish("", "busy", b"message")
+        published += 20
         time.sleep(0.1)
-    assert 1.0 < rate() < 200.0
+    assert 1.0 < seen <= published
     deadline = time.monotonic() + SHOWN_WITHIN_S
     while rate() > 0.0 and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -238,7 +240,7 @@ def test_a_queue_that_grows_has_a_rate_of_its_length(
         return float(shown.get("messages_ready_details", {}).get("rate", 0.0))
 
     deadline = time.monotonic() + SHOWN_WITHIN_S
-    while rate() <= 0.0 and time.monotonic() < deadline:
+    while (seen := rate()) <= 0.0 and time.monotonic() < deadline:
         channel.basic_publish("", "growing", b"message")
         time.sleep(0.1)
-    assert rate() > 0.0
+    assert seen > 0.0

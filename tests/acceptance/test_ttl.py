@@ -8,6 +8,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from acceptance.actions import (
+    Message,
     channel_error,
     consume,
     drain,
@@ -33,12 +34,20 @@ def outlive(channel: BlockingChannel, queue: str) -> None:
     time.sleep(0.3)
 
 
+def hold(channel: BlockingChannel, queue: str, **properties: str) -> Message:
+    """Handed to a consumer that waits for it, so that it cannot expire before."""
+    inbox = consume(channel, queue)
+    publish(channel, queue, b"held", **properties)
+    inbox.await_count(1)
+    channel.basic_cancel(inbox.tag)
+    return inbox.messages[0]
+
+
 def test_a_queue_sets_a_time_to_live(channel: BlockingChannel, names: Names) -> None:
     """T119: x-message-ttl 50: gone soon, without anybody looking."""
     queue = declare(channel, names, x_message_ttl=50)
     publish(channel, queue, b"one", b"two")
-    outlive(channel, queue)
-    assert ready_count(channel, queue) == 0
+    eventually(lambda: ready_count(channel, queue) == 0)
     assert get(channel, queue) is None
 
 
@@ -111,8 +120,7 @@ def test_a_message_expires_at_the_head(channel: BlockingChannel, names: Names) -
 def test_a_requeue_does_not_renew_the_lease(channel: BlockingChannel, names: Names) -> None:
     """T124: given back after its time, a message is gone."""
     queue = declare(channel, names)
-    publish(channel, queue, b"held", expiration="300")
-    held = take(channel, queue)
+    held = hold(channel, queue, expiration="300")
     time.sleep(0.5)
     channel.basic_nack(held.method.delivery_tag, requeue=True)
     eventually(lambda: ready_count(channel, queue) == 0)
@@ -122,8 +130,7 @@ def test_a_requeue_does_not_renew_the_lease(channel: BlockingChannel, names: Nam
 def test_an_unacknowledged_message_does_not_expire(channel: BlockingChannel, names: Names) -> None:
     """T124: whoever holds it may take its time."""
     queue = declare(channel, names, x_message_ttl=300)
-    publish(channel, queue, b"held")
-    held = take(channel, queue)
+    held = hold(channel, queue)
     time.sleep(0.5)
     channel.basic_ack(held.method.delivery_tag)
     channel.basic_qos(prefetch_count=1)
