@@ -51,6 +51,16 @@ class Inbox:
             self.channel.connection.process_data_events(time_limit=POLL_S)
 
 
+def await_together(count: int, *inboxes: Inbox) -> None:
+    """At least so many messages in all of them, and a moment for those that should not come."""
+    connection = inboxes[0].channel.connection
+    deadline = time.monotonic() + WAIT_S
+    while (came := sum(len(inbox.messages) for inbox in inboxes)) < count:
+        assert time.monotonic() < deadline, f"only {came} of {count} messages came"
+        connection.process_data_events(time_limit=POLL_S)
+    settle(inboxes[0].channel)
+
+
 @contextlib.contextmanager
 def channel_error(code: int) -> Iterator[Refusal]:
     """The broker must close the channel with this code inside the block."""

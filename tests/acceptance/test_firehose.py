@@ -10,7 +10,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from acceptance.actions import Message, consume, drain, get, settle, take
+from acceptance.actions import Message, consume, drain, get, ready_count, settle, take
 from acceptance.conftest import Realm
 from live_broker import connection_parameters
 
@@ -133,7 +133,7 @@ def test_nothing_is_copied_before_tracing_is_on_or_after_it_is_off(traced: Trace
     traced.turn(False)
     for _ in range(3):
         channel.basic_publish("", "q", b"unseen")
-    settle(channel)
+    assert ready_count(channel, "q") == 3
     traced.turn(True)
     channel.basic_publish("", "q", b"seen")
     assert [copy.body for copy in traced.copies(1)] == [b"seen"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from acceptance.actions import channel_error, consume, get, publish, settle
+from acceptance.actions import await_together, channel_error, consume, get, publish, settle
 from live_broker import ConnectRaw, Names
 
 TEN = [b"%d" % number for number in range(10)]
@@ -23,11 +23,10 @@ def test_a_limit_per_consumer(channel: BlockingChannel, names: Names) -> None:
     queue = filled_queue(channel, names)
     channel.basic_qos(prefetch_count=2)
     inboxes = [consume(channel, queue) for _ in range(2)]
-    settle(channel)
+    await_together(4, *inboxes)
     assert [len(inbox.bodies) for inbox in inboxes] == [2, 2]
     channel.basic_ack(inboxes[1].messages[0].method.delivery_tag)
-    inboxes[1].await_count(3)
-    settle(channel)
+    await_together(5, *inboxes)
     assert [len(inbox.bodies) for inbox in inboxes] == [2, 3]
 
 
@@ -36,11 +35,11 @@ def test_a_limit_shared_by_the_channel(channel: BlockingChannel, names: Names) -
     queue = filled_queue(channel, names)
     channel.basic_qos(prefetch_count=3, global_qos=True)
     inboxes = [consume(channel, queue) for _ in range(2)]
-    settle(channel)
+    await_together(3, *inboxes)
     assert sum(len(inbox.bodies) for inbox in inboxes) == 3
     held = [message for inbox in inboxes for message in inbox.messages]
     channel.basic_ack(max(message.method.delivery_tag for message in held), multiple=True)
-    settle(channel)
+    await_together(6, *inboxes)
     assert sum(len(inbox.bodies) for inbox in inboxes) == 6
 
 
@@ -50,7 +49,7 @@ def test_both_limits_together(channel: BlockingChannel, names: Names) -> None:
     channel.basic_qos(prefetch_count=1)
     channel.basic_qos(prefetch_count=3, global_qos=True)
     inboxes = [consume(channel, queue) for _ in range(4)]
-    settle(channel)
+    await_together(3, *inboxes)
     assert sorted(len(inbox.bodies) for inbox in inboxes) == [0, 1, 1, 1]
 
 
@@ -83,7 +82,7 @@ def test_a_new_limit_is_for_new_consumers(channel: BlockingChannel, names: Names
     settle(channel)
     assert len(old.bodies) == 1
     new = consume(channel, queue)
-    settle(channel)
+    await_together(5, old, new)
     assert (len(old.bodies), len(new.bodies)) == (1, 4)
 
 
