@@ -18,6 +18,7 @@ from live_broker import ConnectRaw, Names
 MIB = 2**20
 BODY_BYTES = 16 * 1024
 BACKLOG = 2500
+LOOKS = 5
 # What sockets hold on both sides, and what a broker may keep for one client beyond that.
 KEPT_FOR_ONE_BYTES_MAX = 12 * MIB
 SENT_WITHOUT_READING_BYTES_MAX = 48 * MIB
@@ -51,7 +52,7 @@ def backlog(raw: ConnectRaw, names: Names) -> str:
     client, queue = raw(), names("backlog")
     client.call(1, "queue.declare", queue=queue)
     client.send_bytes(publish_frames(queue, b"x" * BODY_BYTES) * BACKLOG)
-    eventually(lambda: ready(client, queue) == BACKLOG, within_s=30)
+    eventually(lambda: ready(client, queue) == BACKLOG, within_s=120)
     return queue
 
 
@@ -73,11 +74,11 @@ def test_a_consumer_that_never_reads_is_not_written_to_for_ever(
 
 
 def settle(client: RawClient, queue: str) -> None:
-    """Until the number of ready messages stands still."""
-    last = -1
-    while (count := ready(client, queue)) != last:
-        last = count
-        time.sleep(0.2)
+    """Until the number of ready messages has stood still for a while."""
+    looks: list[int] = []
+    while len(looks) < LOOKS or len(set(looks[-LOOKS:])) > 1:
+        looks.append(ready(client, queue))
+        time.sleep(0.1)
 
 
 def test_what_a_dropped_slow_consumer_held_comes_back(raw: ConnectRaw, backlog: str) -> None:
