@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingConnection
 
 from acceptance.control import Control
 from broker_process import BrokerProcess
-from live_broker import Connect
+from live_broker import Connect, connection_parameters
 
 pytestmark = pytest.mark.skipif("WARREN_TEST_BROKER" in os.environ, reason="Warren's own verbs")
 
@@ -102,3 +104,30 @@ def test_a_node_is_stopped_and_awaited(own: BrokerProcess, own_control: Control)
     own.stop()
     own.start()
     own_control.ok("await_startup -t 20")
+
+
+def test_a_node_is_put_out_of_service_and_back(own: BrokerProcess, own_control: Control) -> None:
+    """As rabbitmq-upgrade does."""
+    own_control.ok("drain")
+    assert "Is under maintenance?: true" in own_control.ok("status").out
+    assert "marked for maintenance" in own_control.ok("cluster_status").out
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        BlockingConnection(connection_parameters(own.address))
+    own_control.ok("revive")
+    assert "Is under maintenance?: false" in own_control.ok("status").out
+    BlockingConnection(connection_parameters(own.address)).close()
+
+
+def test_a_node_that_is_reset_has_nothing_left(own: BrokerProcess, own_control: Control) -> None:
+    own_control.ok("add_user somebody secret")
+    channel = BlockingConnection(connection_parameters(own.address)).channel()
+    channel.queue_declare("q", durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", "q", b"m", pika.BasicProperties(delivery_mode=2))
+    channel.connection.close()
+    own_control.ok("reset")
+    assert own_control.ok("list_users -s").out.split()[:1] == ["guest"]
+    assert "somebody" not in own_control.ok("list_users -s").out
+    assert own_control.ok("list_queues -s").out == ""
+    own.restart()
+    assert own_control.ok("list_queues -s").out == ""

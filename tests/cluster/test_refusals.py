@@ -43,3 +43,36 @@ def test_a_node_with_another_secret_does_not_start_and_delays_nobody(
     started_at = time.monotonic()
     first.queue_declare(name)
     assert time.monotonic() - started_at < 2, "nobody waits for a node that is not a member"
+
+
+def test_a_second_process_on_the_data_of_a_living_node_does_not_start_nor_harm_it(
+    cluster: ClusterOfNodes, second: BlockingChannel, name: str
+) -> None:
+    living = cluster.nodes[1]
+    node = cluster.newcomer("same-directory", living.name)
+    node.options += ["--data-dir", str(living.data_dir)]
+    node.launch()
+    assert node.await_end() == EXIT_UNAVAILABLE
+    assert re.search(r"is in use by another broker \(pid \d+\)", node.log())
+    second.queue_declare(name)
+    second.queue_delete(name)
+
+
+def test_data_of_a_node_on_its_own_and_of_a_cluster_are_not_mixed_up(
+    cluster: ClusterOfNodes,
+) -> None:
+    """What the other kind of node knows nothing of, it would delete."""
+    node = cluster.newcomer("alone", "n7@localhost")
+    in_cluster, node.options = node.options, ["--name", "n7@localhost"]
+    node.start()
+    node.stop()
+    node.options = in_cluster
+    node.launch()
+    assert node.await_end() == EXIT_UNAVAILABLE
+    assert "belongs to a node on its own: it has a metadata.sqlite" in node.log()
+
+    member = cluster.newcomer("of-a-cluster", "n6@localhost")
+    member.options = ["--name", "n1@localhost", "--data-dir", str(cluster.nodes[0].data_dir)]
+    member.launch()
+    assert member.await_end() == EXIT_UNAVAILABLE
+    assert "belongs to a node of a cluster" in member.log()

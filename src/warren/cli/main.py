@@ -128,6 +128,26 @@ def cluster(
     run_cluster(data_dir, nodes)
 
 
+@app.command()
+def reset(
+    data_dir: DataDir = Path("warren-data"),
+    force: Annotated[bool, typer.Option("--force", help="Do not ask.")] = False,
+) -> None:
+    """Delete all that a node has kept in its data directory; it must not be running.
+
+    A node of a cluster is a member until another one is told to forget it: run
+    'warrenctl forget_cluster_node' there first. 'warrenctl reset' does both at a node that runs.
+    """
+    from warren.server.process import NodeFailedError, reset_directory
+
+    if not force and not typer.confirm(f"Delete all messages and settings in {data_dir}?"):
+        raise typer.Exit(1)
+    try:
+        reset_directory(data_dir)
+    except NodeFailedError as error:
+        _fail(str(error), EXIT_UNAVAILABLE)
+
+
 @app.command("check-config")
 def check_config(
     file: Annotated[Path, typer.Argument(help="A configuration file with rabbitmq.conf's keys.")],

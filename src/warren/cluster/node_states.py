@@ -25,6 +25,7 @@ class NodeState(msgspec.Struct, frozen=True):
     alarms: dict[str, int] = msgspec.field(default_factory=dict)
     is_drained: bool = False
     listeners: tuple[Listener, ...] = ()
+    runtime: str = ""
 
 
 def encode_state(state: NodeState) -> bytes:

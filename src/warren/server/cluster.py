@@ -11,6 +11,7 @@ The session goes up last at a start and down first at a stop.
 from __future__ import annotations
 
 import asyncio
+import platform
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -258,6 +259,7 @@ class Cluster:
             {alarm.resource.value: alarm.since_s for alarm in alarms if alarm.node == self.name},
             self.is_drained,
             tuple(self.listeners()),
+            platform.python_version(),
         )
 
     def _count_over_all_nodes(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,10 @@ from typing import Final
 NAME_FILE: Final = "node"
 # Of a node of a cluster: which one that is.
 MEMBER_FILE: Final = "member"
+METADATA_FILE: Final = "metadata.sqlite"
+# What a node makes in its directory, besides the lock that it holds while it runs.
+_OWN_FILES: Final = (NAME_FILE, MEMBER_FILE, "lease", f"{METADATA_FILE}*")
+_OWN_DIRECTORIES: Final = ("msg_stores",)
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_WRITABLE: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -94,3 +99,19 @@ def _write_name(name_file: Path, node: str) -> None:
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def wipe_data_directory(path: Path) -> None:
+    """Delete what a node has kept there, and nothing else. Nobody may be using it."""
+    try:
+        # The badge and the name go last: a wipe that was cut short is taken up again.
+        for name in _OWN_DIRECTORIES:
+            if (path / name).exists():
+                shutil.rmtree(path / name)
+        for pattern in reversed(_OWN_FILES):
+            for file in path.glob(pattern):
+                file.unlink()
+    except OSError as error:
+        raise DataDirectoryError(
+            f"cannot empty the data directory {path}: {(error.strerror or str(error)).lower()}"
+        ) from error

@@ -91,6 +91,7 @@ class AmqpListener:
         self._arriving = 0
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
+        self._suspended: tuple[Endpoint, ...] = ()
 
     def bind(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Take the addresses; clients are refused until `open`. Raises CannotListenError."""
@@ -119,6 +120,16 @@ class AmqpListener:
             bound.close()
         self._servers.clear()
         self._sockets.clear()
+
+    def suspend(self) -> None:
+        """Let the addresses go, to take them again with `resume`."""
+        self._suspended = tuple(self.endpoints)
+        self.close()
+
+    async def resume(self) -> None:
+        """Raises CannotListenError."""
+        self.bind(self._suspended)
+        await self.open()
 
     def _accept(self) -> asyncio.BaseProtocol:
         if len(self._registry) + self._arriving >= self._registry.limit:

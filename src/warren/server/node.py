@@ -33,7 +33,12 @@ from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
 from warren.server.connection_events import alarm_changed
 from warren.server.context import ConnectionContext, new_token
-from warren.server.data_directory import check_alone, check_metadata, claim_data_directory
+from warren.server.data_directory import (
+    METADATA_FILE,
+    check_alone,
+    check_metadata,
+    claim_data_directory,
+)
 from warren.server.governor import MemoryGovernor
 from warren.server.listener import (
     AmqpListener,
@@ -42,7 +47,9 @@ from warren.server.listener import (
     connection_limit,
     raise_descriptor_limit,
 )
+from warren.server.listening import listeners_of
 from warren.server.logs import EventLog
+from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
@@ -53,7 +60,6 @@ if TYPE_CHECKING:
     from warren.server.cluster import Cluster
     from warren.server.http import HttpServer
 
-METADATA_FILE: Final = "metadata.sqlite"
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
 STOP_CONNECTIONS_S: Final = 5.0
 # Messages are reference counted and form no cycles: looking for some every 700 allocations, which
@@ -106,8 +112,9 @@ class Node:
             self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
         self.started_at_ms = self.context.started_at_ms
-        # Whoever runs the node sets this, if it can be asked to stop from the inside.
+        # Whoever runs the node sets these, if it can be asked to end from the inside.
         self.on_stop_wanted: Callable[[], None] | None = None
+        self.on_reset_wanted: Callable[[], None] | None = None
         # What has to be done when everything works and before clients are let in.
         self.before_clients: list[Callable[[], Awaitable[None]]] = []
         self.statistics = Statistics(
@@ -116,6 +123,7 @@ class Node:
         self._parts = AsyncExitStack()
         self._http_endpoint: Endpoint | None = None
         self.cluster = _cluster_of(self.context, self.store)
+        self.maintenance = Maintenance(self._listener, self.connections, self.cluster)
         self.metrics_endpoint: Endpoint | None = None
 
     @property
@@ -198,6 +206,7 @@ class Node:
             parts.push_async_callback(server.stop)
         parts.push_async_callback(self._close_connections)
         if self.cluster is not None:
+            self.cluster.listeners = lambda: listeners_of(self)
             await self.cluster.join(self.broker.lease)
             parts.push_async_callback(self.cluster.leave)
         for prepare in self.before_clients:

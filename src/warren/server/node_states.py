@@ -53,6 +53,11 @@ class NodeStates:
         """Something has changed, or the lease is another one."""
         self._has_news.set()
 
+    async def tell_everybody(self) -> None:
+        """And wait until all others know. Raises MetadataUnavailable."""
+        key, state = node_state_key(self._own.name), encode_state(self._own.state())
+        await self._store.transact([], [Put(key, state, self._own.lease())])
+
     def follow(self, changes: Sequence[Change]) -> None:
         for change in changes:
             key = parse_key(change.key)

@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warren.metadata.directory_lock import DirectoryLock
 from warren.metadata.store import MetadataError
 from warren.server.config import Config
-from warren.server.data_directory import DataDirectoryError
+from warren.server.data_directory import DataDirectoryError, wipe_data_directory
 from warren.server.logs import EventLog, configure_logs
 from warren.server.node import Node
 from warren.server.sockets import CannotListenError
@@ -54,25 +56,69 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(config: Config, make_application: Callable[[Node], Starlette] | None) -> None:
-    stop = asyncio.Event()
+class _Wishes:
+    """What is to become of the node: `is_wanted` when there is one, `is_reset` if it is to begin
+    anew instead of to end."""
 
-    def on_signal(number: int) -> None:
-        if stop.is_set():
+    def __init__(self) -> None:
+        self.is_wanted = asyncio.Event()
+        self.is_reset = False
+
+    def stop(self) -> None:
+        self.is_reset = False
+        self.is_wanted.set()
+
+    def reset(self) -> None:
+        self.is_reset = not self.is_wanted.is_set()
+        self.is_wanted.set()
+
+    def on_signal(self, number: int) -> None:
+        if self.is_wanted.is_set() and not self.is_reset:
             _log.warning("stopping at once", signal=signal.Signals(number).name)
             sys.stderr.flush()
             os._exit(EXIT_AT_ONCE)
         _log.info("stopping", signal=signal.Signals(number).name)
-        stop.set()
+        self.stop()
 
+
+async def _serve(config: Config, make_application: Callable[[Node], Starlette] | None) -> None:
+    while await _serve_until_reset(config, make_application):
+        _log.warning("node is reset", data_dir=config.data_dir)
+        try:
+            await asyncio.to_thread(wipe_data_directory, config.data_dir)
+        except DataDirectoryError as error:
+            raise NodeFailedError(str(error)) from error
+
+
+async def _serve_until_reset(
+    config: Config, make_application: Callable[[Node], Starlette] | None
+) -> bool:
+    """True if the node is to begin anew, without anything it had."""
+    wishes = _Wishes()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+        loop.add_signal_handler(number, wishes.on_signal, number)
     node = Node(config, make_application=make_application)
-    node.on_stop_wanted = stop.set
+    node.on_stop_wanted = wishes.stop
+    node.on_reset_wanted = wishes.reset
     try:
         await node.start()
     except (CannotListenError, DataDirectoryError, MetadataError) as error:
         raise NodeFailedError(str(error)) from error
-    await stop.wait()
+    await wishes.is_wanted.wait()
     await node.stop()
+    return wishes.is_reset
+
+
+def reset_directory(path: Path) -> None:
+    """Empty the directory of a node that does not run. Raises NodeFailedError."""
+    lock = DirectoryLock(path)
+    try:
+        if not path.is_dir():
+            raise DataDirectoryError(f"there is no data directory {path}")
+        lock.acquire()
+        wipe_data_directory(path)
+    except (DataDirectoryError, MetadataError) as error:
+        raise NodeFailedError(str(error)) from error
+    finally:
+        lock.release()

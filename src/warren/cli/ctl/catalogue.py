@@ -8,6 +8,8 @@ from typing import Final
 from warren.cli.ctl import (
     access,
     assistance,
+    cluster_status,
+    clustering,
     connections,
     definitions,
     health,
@@ -25,8 +27,8 @@ from warren.cli.ctl import (
 from warren.cli.ctl.verbs import Verb
 
 _FAMILIES: Final = (
-    access, assistance, connections, definitions, health, node_status, nodes, object_listing,
-    parameters, policies, queue_listing, queues, settings, users, vhosts,
+    access, assistance, cluster_status, clustering, connections, definitions, health, node_status,
+    nodes, object_listing, parameters, policies, queue_listing, queues, settings, users, vhosts,
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {

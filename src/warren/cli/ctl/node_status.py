@@ -37,17 +37,17 @@ def section(title: str, lines: Iterable[str]) -> Iterator[str]:
 def listeners_of(call: Call, node: str) -> list[dict[str, Any]]:
     """As rabbitmqctl shows them; the same for a node and for a cluster."""
     found: Any = call.overview["listeners"]
-    return [
-        {
-            "interface": _interface(listener["ip_address"]),
-            "node": listener["node"],
-            "port": listener["port"],
-            "protocol": listener["protocol"],
-            "purpose": PURPOSES.get(listener["protocol"], listener["protocol"]),
-        }
-        for listener in found
-        if listener["node"] == node
-    ]
+    return [as_listener(listener) for listener in found if listener["node"] == node]
+
+
+def as_listener(listener: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "interface": _interface(listener["ip_address"]),
+        "node": listener["node"],
+        "port": listener["port"],
+        "protocol": listener["protocol"],
+        "purpose": PURPOSES.get(listener["protocol"], listener["protocol"]),
+    }
 
 
 def _interface(address: str) -> str:
@@ -111,7 +111,7 @@ def _status(call: Call, node: Node, memory: Mapping[str, Any]) -> dict[str, Any]
             "total_limit": node.get("fd_total"),
             "total_used": node.get("fd_used"),
         },
-        "is_under_maintenance": False,
+        "is_under_maintenance": _is_drained(call),
         "listeners": listeners_of(call, call.node),
         "log_files": node.get("log_files", []),
         "memory": memory,
@@ -134,6 +134,12 @@ def _status(call: Call, node: Node, memory: Mapping[str, Any]) -> dict[str, Any]
         "vm_memory_calculation_strategy": node.get("mem_calculation_strategy"),
         "vm_memory_high_watermark_limit": node.get("mem_limit"),
     }
+
+
+def _is_drained(call: Call) -> bool:
+    """RabbitMQ's API does not tell."""
+    known = call.api.get_or_none("warren", "cluster") or {"members": []}
+    return any(member["drained"] for member in known["members"] if member["name"] == call.node)
 
 
 def _sections(found: Mapping[str, Any]) -> Iterator[str]:
@@ -171,7 +177,7 @@ def _runtime(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"OS PID: {found['pid']}"
     yield f"OS: {found['os']}"
     yield f"Uptime (seconds): {found['uptime']}"
-    yield "Is under maintenance?: false"
+    yield f"Is under maintenance?: {str(found['is_under_maintenance']).lower()}"
     if found["warren_version"]:
         yield f"Warren version: {found['warren_version']}"
     yield f"RabbitMQ version: {found['rabbitmq_version']}"

@@ -6,9 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from warren import __version__
+from warren.cluster.node_states import Listener
 from warren.management.json import JsonObject
 from warren.protocol.capabilities import COMPATIBLE_VERSION, PRODUCT
-from warren.server.config_values import Endpoint
+from warren.server.listening import listeners_of
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -58,8 +59,7 @@ def show_versions(node: Node) -> JsonObject:
 
 
 def show_listeners(node: Node) -> list[JsonObject]:
-    amqp = [_listener(node, "amqp", endpoint) for endpoint in node.amqp_endpoints]
-    return [*amqp, _listener(node, "http", node.http_endpoint)]
+    return [_listener(node, listener) for listener in listeners_of(node)]
 
 
 def show_contexts(node: Node) -> list[JsonObject]:
@@ -76,11 +76,11 @@ def show_contexts(node: Node) -> list[JsonObject]:
     ]
 
 
-def _listener(node: Node, protocol: str, endpoint: Endpoint) -> JsonObject:
+def _listener(node: Node, listener: Listener) -> JsonObject:
     return {
-        "ip_address": endpoint.host or "::",
+        "ip_address": listener.ip_address,
         "node": node.config.name,
-        "port": endpoint.port,
-        "protocol": protocol,
+        "port": listener.port,
+        "protocol": listener.protocol,
         "socket_opts": {"backlog": node.config.tcp_backlog, "nodelay": True},
     }

@@ -1,0 +1,26 @@
+"""Where a node can be reached, and for what: one list for the API and for the other nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.cluster.node_states import Listener
+
+if TYPE_CHECKING:
+    from warren.server.config_values import Endpoint
+    from warren.server.node import Node
+
+
+def listeners_of(node: Node) -> list[Listener]:
+    """A drained node has none for AMQP."""
+    found = [_listener("amqp", endpoint) for endpoint in node.amqp_endpoints]
+    if node.cluster is not None:
+        found.append(_listener("clustering", node.cluster.links.endpoint))
+    found.append(_listener("http", node.http_endpoint))
+    if node.metrics_endpoint is not None:
+        found.append(_listener("http/prometheus", node.metrics_endpoint))
+    return found
+
+
+def _listener(protocol: str, endpoint: Endpoint) -> Listener:
+    return Listener(protocol, endpoint.host or "::", endpoint.port)

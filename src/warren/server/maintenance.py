@@ -1,0 +1,73 @@
+"""Taking a node out of service and back: maintenance mode, and a reset.
+
+A drained node has no clients and gets no new queues; those it has stay, and are served to clients
+of other nodes. As in RabbitMQ, it is in service again after a restart.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from warren.metadata.store import MetadataUnavailable
+from warren.server.logs import EventLog
+from warren.server.sockets import CannotListenError
+
+if TYPE_CHECKING:
+    from warren.server.cluster import Cluster
+    from warren.server.listener import AmqpListener, ConnectionRegistry
+
+DRAIN_REASON: Final = "Node was put into maintenance mode"
+
+_log = EventLog("node")
+
+
+class Maintenance:
+    def __init__(
+        self, listener: AmqpListener, connections: ConnectionRegistry, cluster: Cluster | None
+    ) -> None:
+        self.is_drained = False
+        self._listener = listener
+        self._connections = connections
+        self._cluster = cluster
+
+    def drain(self) -> None:
+        if self.is_drained:
+            return
+        _log.warning("node is put into maintenance mode", connections=len(self._connections))
+        self._listener.suspend()
+        for connection in self._connections:
+            connection.shut_down(DRAIN_REASON)
+        self._tell(True)
+
+    async def revive(self) -> None:
+        """Raises CannotListenError if somebody has taken an address meanwhile."""
+        if not self.is_drained:
+            return
+        await self._listener.resume()
+        self._tell(False)
+        _log.warning("node is in service again")
+
+    async def retire(self, is_forced: bool) -> None:
+        """Leave the cluster for good, before what the node has on its disk is deleted.
+
+        Raises MetadataUnavailable if the cluster cannot be told, unless that is all the same.
+        """
+        self.drain()
+        if self._cluster is None:
+            return
+        try:
+            await self._cluster.states.tell_everybody()
+            await self._cluster.membership.retire()
+        except MetadataUnavailable:
+            if not is_forced:
+                with suppress(CannotListenError):
+                    await self.revive()
+                raise
+            _log.warning("node leaves without telling its cluster")
+
+    def _tell(self, is_drained: bool) -> None:
+        self.is_drained = is_drained
+        if self._cluster is not None:
+            self._cluster.is_drained = is_drained
+            self._cluster.states.tell()
