@@ -8,6 +8,7 @@ from typing import Any
 
 from broker_world import BrokerWorld
 from warren.cluster.asker import Asker
+from warren.cluster.control import OfAsker
 from warren.cluster.delegate import Delegate, Handle
 from warren.cluster.inbox import Inbox
 from warren.cluster.remote_queue import RemoteQueue
@@ -35,12 +36,16 @@ class Surroundings:
         self.vhosts = world.broker.vhosts
         self.reply_desk = AbstractQueue()
         self.due: list[Handle] = []
+        self.inquired_of: list[OfAsker] = []
 
     def answers_due(self, handle: Handle) -> None:
         self.due.append(handle)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return asyncio.get_running_loop().create_task(work)
+
+    def inquired(self, control: OfAsker) -> None:
+        self.inquired_of.append(control)
 
 
 class Outcomes:

@@ -15,6 +15,8 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from warren.cluster.control import (
+    AnswerBegins,
+    AnswerPart,
     Applied,
     CloseQueue,
     ConsumerCancelled,
@@ -31,6 +33,7 @@ from warren.cluster.control import (
     encode_control,
     is_control,
 )
+from warren.cluster.inquiries import Inquiries
 from warren.cluster.remote_queue import RemoteQueue
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
@@ -70,6 +73,7 @@ class Asker:
         self.credit = Credit(LINK_UNCONFIRMED_BYTES_MAX, Stage.QUEUE)
         self.is_lost = False
         self.output: OutputBuffer | None = None
+        self.inquiries = Inquiries(self.tell)
         self._make_answer = make_answer
         self._on_applied = on_applied
         self._queues: dict[int, RemoteQueue] = {}
@@ -89,6 +93,7 @@ class Asker:
 
     def disconnected(self) -> None:
         self.output = None
+        self.inquiries.disconnected()
         for queue in tuple(self._queues.values()):
             queue.disconnected()
 
@@ -137,6 +142,8 @@ class Asker:
                 queue = self._queues.get(control.handle)
                 if queue is not None:
                     self._news_of(queue, control)
+            case AnswerBegins() | AnswerPart():
+                self.inquiries.heard(control)
             case Applied(revision):
                 if self._on_applied is not None:
                     self._on_applied(revision)

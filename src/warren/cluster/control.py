@@ -143,6 +143,49 @@ class Failed(_Tagged, frozen=True):
     explanation: str
 
 
+# The management API of one node asks that of another: see `inquiries`.
+
+
+class Inquire(_Tagged, frozen=True):
+    """An HTTP request in all but the socket, on behalf of a user that the asker has let in.
+
+    `part` says what is wanted of the answer where that is not the whole of it.
+    """
+
+    id: int
+    user: str
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes
+    part: str
+
+
+class AnswerBegins(_Tagged, frozen=True):
+    id: int
+    status: int
+    headers: dict[str, str]
+
+
+class AnswerPart(_Tagged, frozen=True):
+    id: int
+    data: bytes
+    is_last: bool
+
+
+class WantMore(_Tagged, frozen=True):
+    """A part has been used: there is room for another."""
+
+    id: int
+
+
+class Dismiss(_Tagged, frozen=True):
+    """Nobody waits for the rest of the answer."""
+
+    id: int
+
+
 # News.
 
 
@@ -185,6 +228,8 @@ class Ping(_Tagged, frozen=True):
 
 
 Request: TypeAlias = Consume | Get | Purge | Counts | Delete
+OfAsker: TypeAlias = Inquire | WantMore | Dismiss
+OfAnswerer: TypeAlias = AnswerBegins | AnswerPart
 Control: TypeAlias = (
     Hello
     | Welcome
@@ -202,6 +247,11 @@ Control: TypeAlias = (
     | Delete
     | Done
     | Failed
+    | Inquire
+    | AnswerBegins
+    | AnswerPart
+    | WantMore
+    | Dismiss
     | CancelConsumer
     | ConsumerCancelled
     | Grant

@@ -20,17 +20,21 @@ from warren.cluster.control import (
     Counted,
     Counts,
     Delete,
+    Dismiss,
     Done,
     Failed,
     Get,
     Grant,
+    Inquire,
     MalformedControl,
     NoSuchQueue,
+    OfAsker,
     OpenQueue,
     Ping,
     Purge,
     QueueOpened,
     Request,
+    WantMore,
     decode_control,
     encode_control,
     is_control,
@@ -67,6 +71,10 @@ class Surroundings(Protocol):
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object: ...
+
+    def inquired(self, control: OfAsker) -> None:
+        """The management API of the other node wants something of ours."""
+        ...
 
 
 class Handle:
@@ -168,6 +176,8 @@ class Delegate:
                 consumer = self._consumer(handle, name)
                 if consumer is not None:
                     consumer.grant(deliveries)
+            case Inquire() | WantMore() | Dismiss():
+                self._around.inquired(control)
             case Applied(revision):
                 self._on_applied(revision)
             case Counted():

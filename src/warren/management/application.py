@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
 
+from warren.management.cluster.serving import answering
 from warren.management.definitions_file import load_definitions
 from warren.management.dispatch import Dispatch
 from warren.management.errors import Refusal, no_such_object
@@ -56,6 +57,8 @@ def build_application(node: Node) -> Starlette:
     if node.config.load_definitions:
         node.before_clients.append(lambda: load_definitions(node))
     dispatch = Dispatch(node, [resource for family in FAMILIES for resource in family])
+    if node.cluster is not None:
+        node.cluster.links.answerer = answering(dispatch)
     return Starlette(
         routes=[
             ready_route(lambda: node.is_ready),

@@ -12,6 +12,8 @@ from warren.broker.broker import Broker
 from warren.broker.vhost import VirtualHost
 from warren.management.bodies import BODY_BYTES_MAX, Body, parse_body
 from warren.management.caller import Caller
+from warren.management.cluster.peers import Peers
+from warren.management.cluster.serving import INQUIRY, Inquiry
 from warren.management.errors import bad_request, not_found
 
 if TYPE_CHECKING:
@@ -23,8 +25,13 @@ _DEFAULT_EXCHANGE = "amq.default"
 class Call:
     """`parts` are the named parts of the path, decoded; `query` what stands behind the `?`."""
 
-    def __init__(self, node: Node, request: Request, parts: Mapping[str, str]) -> None:
+    def __init__(
+        self, node: Node, request: Request, parts: Mapping[str, str], peers: Peers
+    ) -> None:
         self.node = node
+        self.peers = peers
+        # Set if another node asks, of what this one has.
+        self.inquiry: Inquiry | None = request.scope.get(INQUIRY)
         self.broker: Broker = node.broker
         self.request = request
         self.parts = parts
@@ -43,6 +50,11 @@ class Call:
     @property
     def user(self) -> User:
         return self.caller.user
+
+    @property
+    def part(self) -> str:
+        """What another node wants of the answer, if not the whole of it."""
+        return "" if self.inquiry is None else self.inquiry.part
 
     # What it is about.
 

@@ -52,6 +52,8 @@ async def declare_queue(call: Call, record: QueueRecord) -> None:
             _require(call, "exchange", dead_letter_exchange, "write")
     await call.node.messages.open(vhost.name)
     queue = await vhost.declare_named_queue(record)
+    if queue.is_remote:
+        await queue.counts()  # its home is there, and knows that somebody uses it
     queue.touch()
 
 

@@ -7,6 +7,7 @@ it know the method, who are you, may you, is the thing there.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -18,6 +19,9 @@ from starlette.types import Receive, Scope, Send
 from warren.broker.events import ACTING_USER
 from warren.management.call import Call
 from warren.management.caller import authenticate
+from warren.management.cluster.forwarding import answer_of_anybody, answer_of_home
+from warren.management.cluster.peers import REQUESTS_TO_ALL_MAX, Peers
+from warren.management.cluster.serving import INQUIRY
 from warren.management.columns import parse_columns, with_columns
 from warren.management.errors import (
     REFUSED,
@@ -44,20 +48,25 @@ class Dispatch:
     def __init__(self, node: Node, resources: Iterable[Resource]) -> None:
         self._node = node
         self._tree = _Branch()
+        self._room = asyncio.Semaphore(REQUESTS_TO_ALL_MAX)
         for resource in resources:
             self._tree.add(resource)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        peers = Peers(self._node, None if INQUIRY in scope else self._room)
         try:
-            response = await self._respond(request)
+            response = await self._respond(request, peers)
         except Refusal as refusal:
             response = refusal.response()
         except REFUSED as error:
             response = refusal_of(error).response()
-        await response(scope, receive, send)
+        try:
+            await response(scope, receive, send)
+        finally:
+            peers.leave()
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: Request, peers: Peers) -> Response:
         resource, parts = self._find(request)
         method = request.method
         allowed = {"allow": ", ".join(resource.allowed_methods)}
@@ -66,17 +75,19 @@ class Dispatch:
         handler = resource.handler(method)
         if handler is None:
             raise EmptyRefusal(405, allowed)
-        call = Call(self._node, request, parts)
+        call = Call(self._node, request, parts, peers)
         if resource.rule.is_login_needed:
-            call.caller = authenticate(request, self._node.broker)
+            call.caller = authenticate(request, self._node.broker, call.inquiry)
             ACTING_USER.set(call.caller.user.name)  # of this request alone
         resource.rule.require(call)
         is_there = resource.exists(call)
+        if (elsewhere := await _elsewhere(call, resource, is_there)) is not None:
+            return elsewhere
         is_made_here = method == "PUT" and resource.get is not None
         if not is_there and not is_made_here:
             raise no_such_object()
         done = _CREATED if method == "PUT" and not is_there else _DONE
-        return _response(await handler(call), request, done)
+        return _response(await handler(call), call, done)
 
     def _find(self, request: Request) -> tuple[Resource, dict[str, str]]:
         raw = request.scope.get("raw_path") or request.url.path.encode()
@@ -92,12 +103,24 @@ class Dispatch:
         return resource, dict(zip(path_pattern(resource.path)[1], values, strict=True))
 
 
-def _response(result: Json | Response | None, request: Request, done: int) -> Response:
+async def _elsewhere(call: Call, resource: Resource, is_there: bool) -> Response | None:
+    """The answer of another node, if it is another's to give; None if it is ours."""
+    if call.inquiry is not None or not call.peers.names:
+        return None
+    if resource.is_sought and not is_there:
+        return await answer_of_anybody(call)
+    home = resource.home(call)
+    return await answer_of_home(call, home) if home in call.peers.names else None
+
+
+def _response(result: Json | Response | None, call: Call, done: int) -> Response:
     if isinstance(result, Response):
         return result
     if result is None:
         return Response(b"", done)
-    return json_response(with_columns(result, parse_columns(request.query_params.get("columns"))))
+    # What another node wants a part of it puts columns of in the end.
+    columns = None if call.part else parse_columns(call.query.get("columns"))
+    return json_response(with_columns(result, columns))
 
 
 class _Branch:

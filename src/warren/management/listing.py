@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.responses import Response, StreamingResponse
 
-from warren.management.columns import Columns, parse_columns, with_columns
+from warren.management.columns import parse_columns, with_columns
 from warren.management.errors import JSON_TYPE, Refusal, bad_request
 from warren.management.json import Json, JsonObject, encode
 from warren.management.sorting import (
+    LACKING,
+    Order,
     dotted_value,
     in_slices,
     order_of,
     skip,
-    sorted_lazily,
+    sorted_rows,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +51,19 @@ class Page:
     name: str
     use_regex: bool
 
+    @property
+    def start(self) -> int:
+        return (self.number - 1) * self.size
+
+    def require_within(self, length: int) -> None:
+        """The first page may be empty; others must begin within the list or at its very end."""
+        if self.start > length:
+            raise Refusal(
+                400,
+                "page_out_of_range",
+                f"Page out of range, page: {self.number} page size: {self.size}, len: {length}",
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
@@ -64,87 +79,100 @@ class Listing(Generic[T]):
     is_paged: bool = True
 
     async def respond(self, call: Call) -> Response:
-        columns = parse_columns(call.query.get("columns"))
-        page = _requested_page(call.query) if self.is_paged else None
-        show = self._show(columns)
+        show = self.shower(call.query)
+        page = self.requested_page(call.query)
         if page is not None:
             return await self._page(page, call.query, show)
-        in_order = await self._in_order(self.items, call.query)
+        in_order = _without_keys(await self.rows(self.items, call.query))
         if len(self.items) <= SHOWN_AT_ONCE_MAX:
             return json_response([show(item) for item in in_order])
         return StreamingResponse(_pieces(in_order, show), 200, NOT_CACHED, JSON_TYPE)
 
+    def requested_page(self, query: Mapping[str, str]) -> Page | None:
+        return _requested_page(query) if self.is_paged else None
+
     async def _page(
         self, page: Page, query: Mapping[str, str], show: Callable[[T], Json]
     ) -> Response:
-        chosen = await self._filtered(page) if page.name else self.items
-        start = (page.number - 1) * page.size
-        # The first page may be empty; others must begin within the list or at its very end.
-        if start > len(chosen):
-            raise Refusal(
-                400,
-                "page_out_of_range",
-                f"Page out of range, page: {page.number} page size: {page.size}, "
-                f"len: {len(chosen)}",
-            )
-        in_order = await self._in_order(chosen, query)
-        await skip(in_order, start)
+        chosen = await self.filtered(page)
+        page.require_within(len(chosen))
+        in_order = _without_keys(await self.rows(chosen, query))
+        await skip(in_order, page.start)
         items = []
         async for part in in_slices(list(islice(in_order, page.size)), SHOWN_AT_ONCE_MAX):
             items += [show(item) for item in part]
-        return json_response(
-            {
-                "filtered_count": len(chosen),
-                "item_count": len(items),
-                "items": items,
-                "page": page.number,
-                "page_count": -(-len(chosen) // page.size),
-                "page_size": page.size,
-                "total_count": len(self.items),
-            }
-        )
+        return page_response(page, items, len(chosen), len(self.items))
 
-    async def _filtered(self, page: Page) -> list[T]:
-        matches = _name_filter(page)
+    async def filtered(self, page: Page) -> Sequence[T]:
+        if not page.name:
+            return self.items
+        matches = name_filter(page)
         chosen: list[T] = []
         async for items in in_slices(self.items, FILTERED_AT_ONCE_MAX):
             chosen += [item for item in items if matches(str(self._value(item, "name")))]
         return chosen
 
-    async def _in_order(self, items: Sequence[T], query: Mapping[str, str]) -> Iterator[T]:
-        sort = query.get("sort")
-        if sort == "":
-            return iter(items)
-        is_reversed = query.get("sort_reverse") == "true"
-        if sort is None:
-            return await sorted_lazily(items, self.order, is_reversed)
+    async def rows(self, items: Sequence[T], query: Mapping[str, str]) -> Iterator[tuple[Order, T]]:
+        """In the order asked for, each with what it is ordered by, which no other item has."""
+        sort, is_reversed = query.get("sort"), query.get("sort_reverse") == "true"
+        if not sort:
+            # Asked for no order at all, any is right.
+            return await sorted_rows(items, self.identity, is_reversed and sort is None)
         # What was asked for comes first; among equals the order is the usual one.
         value = self.keys.get(sort)
         if value is not None:
-            return await sorted_lazily(
-                items, lambda item: (order_of(value(item)), self.order(item)), is_reversed
+            return await sorted_rows(
+                items, lambda item: [order_of(value(item)), self.identity(item)], is_reversed
             )
-        return await sorted_lazily(
+        return await sorted_rows(
             items,
-            lambda item: (order_of(dotted_value(self.view(item), sort)), self.order(item)),
+            lambda item: [order_of(dotted_value(self.view(item), sort)), self.identity(item)],
             is_reversed,
             SHOWN_AT_ONCE_MAX,
         )
 
-    def _value(self, item: T, name: str) -> Json:
-        return self.keys[name](item) if name in self.keys else self.view(item).get(name)
+    def identity(self, item: T) -> list[Any]:
+        order = self.order(item)
+        return [*order] if isinstance(order, tuple) else [order]
 
-    def _show(self, columns: Columns) -> Callable[[T], Json]:
+    def shower(self, query: Mapping[str, str]) -> Callable[[T], Json]:
+        """How an item is shown: whole, or the columns asked for."""
+        columns = parse_columns(query.get("columns"))
         if columns is None:
             return self.view
         names = [column[0] for column in columns if len(column) == 1]
         if len(names) == len(columns) and all(name in self.keys for name in names):
-            return lambda item: {name: self.keys[name](item) for name in names}
+            return lambda item: self._columns(item, names)
         return lambda item: with_columns(self.view(item), columns)
+
+    def _columns(self, item: T, names: list[str]) -> JsonObject:
+        values = ((name, self.keys[name](item)) for name in names)
+        return {name: value for name, value in values if value is not LACKING}
+
+    def _value(self, item: T, name: str) -> Json:
+        return self.keys[name](item) if name in self.keys else self.view(item).get(name)
+
+
+def page_response(page: Page, items: Sequence[Json], filtered: int, total: int) -> Response:
+    return json_response(
+        {
+            "filtered_count": filtered,
+            "item_count": len(items),
+            "items": items,
+            "page": page.number,
+            "page_count": -(-filtered // page.size),
+            "page_size": page.size,
+            "total_count": total,
+        }
+    )
 
 
 def json_response(value: Json) -> Response:
     return Response(encode(value), 200, NOT_CACHED, JSON_TYPE)
+
+
+def _without_keys(rows: Iterator[tuple[Order, T]]) -> Iterator[T]:
+    return (item for _, item in rows)
 
 
 async def _pieces(in_order: Iterator[T], show: Callable[[T], Json]) -> AsyncIterator[bytes]:
@@ -181,7 +209,7 @@ def _whole_number(text: str | None) -> int | None:
         raise bad_request("Pagination parameters are invalid") from None
 
 
-def _name_filter(page: Page) -> Callable[[str], bool]:
+def name_filter(page: Page) -> Callable[[str], bool]:
     if not page.use_regex:
         wanted = page.name.lower()
         return lambda name: wanted in name.lower()

@@ -20,12 +20,19 @@ def _always(_call: Call) -> bool:
     return True
 
 
+def _here(call: Call) -> str:
+    return call.node.config.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """`path` begins behind /api; `{name}` takes one part of it, decoded, to `call.parts`.
 
     `exists` is asked before anything else. If not, the answer is 404; only a PUT to where a GET can
     look goes on, since it makes the thing, and then says 201 where it says 204 otherwise.
+
+    In a cluster: `home` names the node whose thing it is, if it is known, which then answers. With
+    `is_sought`, what is not here is looked for at all other nodes.
     """
 
     path: str
@@ -35,6 +42,8 @@ class Resource:
     put: Handler | None = None
     post: Handler | None = None
     delete: Handler | None = None
+    home: Callable[[Call], str] = _here
+    is_sought: bool = False
 
     def handler(self, method: str) -> Handler | None:
         return self._handlers().get(method)

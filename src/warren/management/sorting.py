@@ -24,17 +24,22 @@ T = TypeVar("T")
 SORTED_AT_ONCE_MAX: Final = 500
 SKIPPED_AT_ONCE_MAX: Final = 1_000
 
-Order: TypeAlias = tuple[Any, ...]
+# What an item says of a column that it does not have.
+LACKING: Final = object()
+# Anything that can be compared with its like.
+Order: TypeAlias = Any
 
 
-def order_of(value: Json) -> Order:
+def order_of(value: Json) -> list[Any]:
+    if value is LACKING:
+        return [0, 0]
     if value is True or value is False or value is None:
-        return (1, str(value).lower())
+        return [1, str(value).lower()]
     if isinstance(value, int | float):
-        return (0, value)
+        return [0, value]
     if isinstance(value, str):
-        return (4, value)
-    return (2 if isinstance(value, dict) else 3, len(value))
+        return [4, value]
+    return [2 if isinstance(value, dict) else 3, len(value)]
 
 
 def dotted_value(item: JsonObject, name: str) -> Json:
@@ -47,13 +52,13 @@ def dotted_value(item: JsonObject, name: str) -> Json:
     return value
 
 
-async def sorted_lazily(
+async def sorted_rows(
     items: Sequence[T],
     key: Callable[[T], Order],
     is_reversed: bool,
     sorted_at_once: int = SORTED_AT_ONCE_MAX,
-) -> Iterator[T]:
-    """`sorted_at_once` is less where a key is dear."""
+) -> Iterator[tuple[Order, T]]:
+    """Each with its key; `sorted_at_once` is less where a key is dear."""
     runs: list[list[tuple[Order, int, T]]] = []
     async for part in in_slices(items, sorted_at_once):
         # The number decides between equals: items themselves cannot be compared.
@@ -61,7 +66,7 @@ async def sorted_lazily(
         run.sort(reverse=is_reversed)
         runs.append(run)
     merged = runs[0] if len(runs) == 1 else heapq.merge(*runs, reverse=is_reversed)
-    return (item for _, _, item in merged)
+    return ((order, item) for order, _, item in merged)
 
 
 async def skip(items: Iterator[T], count: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from warren.broker.vhost import VirtualHost
 from warren.cluster.asker import Asker
-from warren.cluster.control import Applied, Control, Counted
+from warren.cluster.control import Applied, Control, Counted, OfAsker
 from warren.cluster.delegate import Delegate, Handle
 from warren.cluster.inbox import Inbox
 from warren.cluster.link_handshake import (
@@ -30,6 +30,7 @@ from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.link_protocol import LinkProtocol
 from warren.server.logs import EventLog
+from warren.server.served_inquiries import Answerer, ServedInquiries, nobody_answers
 from warren.server.sockets import address_of, bind
 
 RECONNECT_S_MIN: Final = 0.05
@@ -45,19 +46,23 @@ _log = EventLog("link")
 class ServedLink:
     """A link that another node has made: what the `Delegate` behind it needs."""
 
-    def __init__(self, context: ConnectionContext, link: LinkProtocol) -> None:
+    def __init__(self, context: ConnectionContext, link: LinkProtocol, answerer: Answerer) -> None:
         self.output = link.outgoing.output
         self.turn_clock = context.turn_clock
         self.vhosts: Mapping[str, VirtualHost] = context.broker.vhosts
         self.reply_desk: AbstractQueue = context.reply_desk
         self._context = context
         self._link = link
+        self.inquiries = ServedInquiries(link.peer, link.say, context.spawn, answerer)
 
     def answers_due(self, handle: Handle) -> None:
         self._link.outgoing.confirms_due(handle)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return self._context.spawn(work)
+
+    def inquired(self, control: OfAsker) -> None:
+        self.inquiries.heard(control)
 
 
 class AskedNode:
@@ -158,8 +163,10 @@ class Links:
         self.on_counted: Callable[[str, Counted], None] = lambda node, news: None
         # What a node is told as soon as there is a link to it.
         self.greetings: Callable[[], Sequence[Control]] = tuple
+        self.answerer: Answerer = nobody_answers
+        """Of what the management API of other nodes asks ours, which sets it before `open`."""
         self.revision = 0
-        self._accepted: dict[LinkProtocol, Delegate] = {}
+        self._accepted: dict[LinkProtocol, tuple[Delegate, ServedLink]] = {}
         self._inboxes: dict[tuple[str, str], dict[AbstractQueue, Inbox]] = {}
         self._arriving: set[LinkProtocol] = set()
         self._server: asyncio.Server | None = None
@@ -257,17 +264,18 @@ class Links:
         peer = handshake.peer
         link.peer = peer.node
         inboxes = self._inboxes.setdefault((peer.node, peer.incarnation), {})
-        delegate = Delegate(
-            ServedLink(self.context, link), inboxes, lambda r: self.on_applied(peer.node, r)
-        )
+        served = ServedLink(self.context, link, self.answerer)
+        delegate = Delegate(served, inboxes, lambda r: self.on_applied(peer.node, r))
         delegate.on_counted = lambda news: self.on_counted(peer.node, news)
         self._arriving.discard(link)
-        self._accepted[link] = delegate
+        self._accepted[link] = (delegate, served)
         link.begin(delegate)
 
     def _lost(self, link: LinkProtocol, reason: str) -> None:
         self._arriving.discard(link)
-        delegate = self._accepted.pop(link, None)
-        if delegate is not None:
+        accepted = self._accepted.pop(link, None)
+        if accepted is not None:
+            delegate, served = accepted
+            served.inquiries.close()
             delegate.close()
         _log.info("link of another node ended", node=link.peer, reason=reason)

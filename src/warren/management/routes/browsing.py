@@ -16,7 +16,7 @@ from warren.management.declaring import readable_queue
 from warren.management.errors import bad_request
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.policy_reports import has_queue
+from warren.management.routes.queues import home_of_queue, queue_exists
 from warren.management.views.messages import show_message
 from warren.management.views.moments import show_moment
 from warren.queues.queue import Queue
@@ -130,7 +130,8 @@ RESOURCES: Final = (
     Resource(
         path="/warren/queues/{vhost}/{queue}/browse",
         rule=VHOST_USERS,
-        exists=has_queue,
+        exists=queue_exists,
         get=_browse,
+        home=home_of_queue,
     ),
 )

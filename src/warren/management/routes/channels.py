@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG, VHOST_USERS, Rule
+from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.errors import no_such_object
 from warren.management.json import JsonObject
 from warren.management.listing import Listing
@@ -47,8 +48,10 @@ def _is_open_to(call: Call) -> bool:
     return is_own or call.caller.is_monitor
 
 
-async def list_channels(call: Call, places: list[ChannelPlace]) -> Response:
-    return await Listing(
+async def list_channels(call: Call, places: list[ChannelPlace], is_spread: bool = True) -> Response:
+    """`is_spread`: other nodes may have more of them."""
+    kind = SpreadListing if is_spread else Listing
+    return await kind(
         places,
         lambda place: show_channel(call.node, place),
         attrgetter("connection.vhost.name", "name"),
@@ -83,6 +86,7 @@ RESOURCES: Final = (
         rule=Rule(_is_open_to, "User not authorised to access object"),
         exists=lambda call: _find(call) is not None,
         get=_show,
+        is_sought=True,
     ),
     Resource(
         path="/vhosts/{vhost}/channels",

@@ -6,7 +6,7 @@ from typing import Final
 
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG, EVERYBODY
-from warren.management.errors import bad_request, no_such_object, not_authorised
+from warren.management.errors import bad_request, not_authorised
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
 from warren.management.views.overview import CLUSTER_NAME, cluster_name
@@ -76,11 +76,6 @@ async def _nothing_to_do(_call: Call) -> None:
     """One node has nothing to balance, and figures that start anew help nobody."""
 
 
-async def _reset_of_node(call: Call) -> None:
-    if call.parts["node"] != call.node.config.name:
-        raise no_such_object()
-
-
 RESOURCES: Final = (
     Resource(path="/cluster-name", rule=ANY_TAG, get=_show_name, put=_put_name),
     Resource(path="/extensions", rule=ANY_TAG, get=_extensions),
@@ -89,5 +84,10 @@ RESOURCES: Final = (
     Resource(path="/feature-flags/{name}/enable", rule=ADMINISTRATORS, put=_enable_feature_flag),
     Resource(path="/rebalance/queues", rule=ADMINISTRATORS, post=_nothing_to_do),
     Resource(path="/reset", rule=ADMINISTRATORS, delete=_nothing_to_do),
-    Resource(path="/reset/{node}", rule=ADMINISTRATORS, delete=_reset_of_node),
+    Resource(
+        path="/reset/{node}",
+        rule=ADMINISTRATORS,
+        exists=lambda call: call.parts["node"] in (call.node.config.name, *call.peers.names),
+        delete=_nothing_to_do,
+    ),
 )

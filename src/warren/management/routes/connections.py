@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG, VHOST_USERS, Rule
+from warren.management.cluster.forwarding import question_of
+from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.errors import no_such_object
 from warren.management.json import JsonObject
-from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.routes.channels import list_channels
 from warren.management.views.channels import channels_of
@@ -49,7 +50,7 @@ _OWNERS: Final = Rule(_is_open_to, "User not authorised to access object")
 
 
 async def list_connections(call: Call, connections: list[AmqpConnection]) -> Response:
-    return await Listing(
+    return await SpreadListing(
         connections,
         lambda connection: show_connection(call.node, connection),
         attrgetter("vhost.name", "details.name"),
@@ -84,7 +85,7 @@ async def _show(call: Call) -> JsonObject:
 
 
 async def _list_channels(call: Call) -> Response:
-    return await list_channels(call, channels_of(_found(call)))
+    return await list_channels(call, channels_of(_found(call)), is_spread=False)
 
 
 async def _close(call: Call) -> None:
@@ -97,6 +98,8 @@ async def _close_of_user(call: Call) -> None:
     for connection in _connections_of_user(call):
         if may_close_all or connection.user.name == user:
             connection.shut_down(_reason(call))
+    if call.inquiry is None:
+        await call.peers.ask_all(question_of(call))
 
 
 def _reason(call: Call) -> str:
@@ -122,13 +125,19 @@ def _has_vhost(call: Call) -> bool:
 RESOURCES: Final = (
     Resource(path="/connections", rule=ANY_TAG, get=_list),
     Resource(
-        path="/connections/{connection}", rule=_OWNERS, exists=_exists, get=_show, delete=_close
+        path="/connections/{connection}",
+        rule=_OWNERS,
+        exists=_exists,
+        get=_show,
+        delete=_close,
+        is_sought=True,
     ),
     Resource(
         path="/connections/{connection}/channels",
         rule=_OWNERS,
         exists=_exists,
         get=_list_channels,
+        is_sought=True,
     ),
     Resource(
         path="/connections/username/{user}", rule=ANY_TAG, get=_list_of_user, delete=_close_of_user

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final
 
@@ -10,6 +11,7 @@ from starlette.responses import Response
 from warren.management.arguments import table_from_json
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
+from warren.management.cluster.sums import FIGURES, Figures, add, figures_elsewhere
 from warren.management.declaring import declare_exchange, delete_exchange
 from warren.management.errors import no_such_object
 from warren.management.json import JsonObject
@@ -30,11 +32,30 @@ def _find(call: Call) -> Exchange | None:
     return None if vhost is None else vhost.exchanges.get(call.exchange_name())
 
 
-async def _list(call: Call) -> Response:
+def _figures(exchanges: Iterable[Exchange], call: Call) -> Figures:
+    """Of those that anything was published to at this node."""
+    shown = {}
+    for exchange in exchanges:
+        record = exchange.record
+        if figures := call.node.statistics.of_exchange(record.vhost, record.name):
+            shown[_identity(exchange)] = {"message_stats": figures}
+    return shown
+
+
+def _identity(exchange: Exchange) -> str:
+    return f"{exchange.record.vhost}\0{exchange.record.name}"
+
+
+async def _list(call: Call) -> Response | Figures:
     exchanges = [x for vhost in visible_vhosts(call) for x in vhost.exchanges.values()]
+    if call.part == FIGURES:
+        return _figures(exchanges, call)
+    elsewhere = await figures_elsewhere(call)
     return await Listing(
         exchanges,
-        lambda exchange: show_exchange(exchange, call.node),
+        lambda exchange: add(
+            show_exchange(exchange, call.node), elsewhere.get(_identity(exchange), {})
+        ),
         attrgetter("record.vhost", "record.name"),
         _KEYS,
     ).respond(call)
@@ -44,8 +65,11 @@ async def _show(call: Call) -> JsonObject:
     exchange = _find(call)
     if exchange is None:
         raise no_such_object()
+    if call.part == FIGURES:
+        return _figures([exchange], call)
+    elsewhere = (await figures_elsewhere(call)).get(_identity(exchange), {})
     # Who publishes into it and where it leads, by channel, is what RabbitMQ's detailed rates are.
-    return {**show_exchange(exchange, call.node), "incoming": [], "outgoing": []}
+    return {**add(show_exchange(exchange, call.node), elsewhere), "incoming": [], "outgoing": []}
 
 
 async def _put(call: Call) -> None:

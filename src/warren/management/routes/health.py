@@ -1,7 +1,7 @@
 """/api/health/checks and its older kin: whether all is well, for load balancers and operators.
 
-A check that fails answers 503 and says why. Those about what only a cluster can have answer as a
-single node of RabbitMQ's does.
+A check that fails answers 503 and says why. Those about what only a cluster can have answer, for a
+node that is alone, as a single node of RabbitMQ's does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warren.management.caller import ANY_TAG, VHOST_USERS
 from warren.management.errors import JSON_TYPE, bad_request
 from warren.management.json import Json, JsonObject, encode
 from warren.management.resource import Resource
-from warren.management.routes.overview import is_this_node
+from warren.management.routes.overview import home_is_node, is_down, known_node
 from warren.management.routes.publishing import acting
 from warren.management.views.overview import show_listeners
 from warren.model.limits import SHORTSTR_BYTES_MAX
@@ -93,11 +93,14 @@ async def _healthy(call: Call) -> JsonObject:
     return _OK
 
 
-async def _alone(call: Call) -> JsonObject:
-    return _ALONE
+async def _not_critical(call: Call) -> JsonObject:
+    """Nothing is replicated yet, so that no replica can be the last."""
+    return _OK if call.peers.names else _ALONE
 
 
 async def _node_health(call: Call) -> JsonObject | Response:
+    if "node" in call.parts and is_down(call):
+        return _failed("nodedown")
     alarms = call.node.alarms.board.alarms
     if not alarms:
         return _OK
@@ -128,10 +131,16 @@ RESOURCES: Final = (
     _check("protocol-listener/{protocol}", _protocol_listener),
     _check("certificate-expiration/{within}/{unit}", _certificate_expiration),
     _check("virtual-hosts", _healthy),
-    _check("node-is-quorum-critical", _alone),
-    _check("node-is-mirror-sync-critical", _alone),
+    _check("node-is-quorum-critical", _not_critical),
+    _check("node-is-mirror-sync-critical", _not_critical),
     Resource(path="/healthchecks/node", rule=ANY_TAG, get=_node_health),
-    Resource(path="/healthchecks/node/{node}", rule=ANY_TAG, exists=is_this_node, get=_node_health),
+    Resource(
+        path="/healthchecks/node/{node}",
+        rule=ANY_TAG,
+        exists=known_node,
+        get=_node_health,
+        home=home_is_node,
+    ),
     Resource(
         path="/aliveness-test/{vhost}",
         rule=VHOST_USERS,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from collections.abc import Collection
 from typing import Final
 
 from starlette.responses import Response
 
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG, MONITORS, visible_vhosts
+from warren.management.cluster.spread_listing import SpreadListing
+from warren.management.cluster.sums import answers_of_all, total_overview
 from warren.management.errors import bad_request
 from warren.management.json import JsonObject
-from warren.management.listing import Listing
-from warren.management.resource import Resource
+from warren.management.resource import Handler, Resource
 from warren.management.sorting import in_slices
 from warren.management.views.channels import consumers_of
 from warren.management.views.history import Past, with_samples
-from warren.management.views.nodes import show_memory, show_node
+from warren.management.views.nodes import show_memory, show_node, show_node_down
 from warren.management.views.overview import show_contexts, show_listeners, show_versions
 from warren.queues.queue import Queue
 
@@ -24,6 +25,11 @@ _COUNTED_AT_ONCE_MAX: Final = 2_000
 
 
 async def _overview(call: Call) -> JsonObject:
+    own = await _overview_here(call)
+    return own if call.inquiry is not None else total_overview(own, await answers_of_all(call))
+
+
+async def _overview_here(call: Call) -> JsonObject:
     if not call.caller.is_monitor:
         return {**show_versions(call.node), **await _own_totals(call)}
     node, statistics = call.node, call.node.statistics
@@ -42,7 +48,7 @@ async def _overview(call: Call) -> JsonObject:
             "connections": len(connections),
             "consumers": sum(len(consumers_of(connection)) for connection in connections),
             "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-            "queues": sum(len(vhost.queues) for vhost in vhosts),
+            "queues": sum(len(vhost.queues_here()) for vhost in vhosts),
         },
         "queue_totals": with_samples(statistics.queue_totals(), lengths),
     }
@@ -86,25 +92,56 @@ async def _own_totals(call: Call) -> JsonObject:
     }
 
 
-def is_this_node(call: Call) -> bool:
-    return call.parts["node"] == call.node.config.name
+def known_node(call: Call) -> bool:
+    """Itself, the others that live, and those whose queues are waiting for them."""
+    name = call.parts["node"]
+    return name in (call.node.config.name, *call.peers.names) or name in nodes_down(call)
+
+
+def home_is_node(call: Call) -> str:
+    return call.parts["node"]
+
+
+def is_down(call: Call) -> bool:
+    return call.parts["node"] != call.node.config.name
+
+
+def nodes_down(call: Call) -> set[str]:
+    """Those that are homes of queues and do not live."""
+    homes = {q.record.node for v in call.broker.vhosts.values() for q in v.queues.values()}
+    return homes - {"", call.node.config.name, *call.peers.names}
 
 
 async def _nodes(call: Call) -> Response:
-    order = attrgetter("config.name")
-    return await Listing([call.node], show_node, order, is_paged=False).respond(call)
+    here = call.node.config.name
+
+    def silent(answering: Collection[str]) -> list[str]:
+        return sorted({*call.peers.names, *nodes_down(call)} - {*answering})
+
+    return await SpreadListing[str](
+        [here],
+        lambda name: show_node(call.node) if name == here else show_node_down(name),
+        lambda name: name,
+        {"name": lambda name: name},
+        is_paged=False,
+        elsewhere=silent,
+    ).respond(call)
 
 
 async def _node(call: Call) -> JsonObject:
-    return show_node(call.node)
+    return show_node_down(call.parts["node"]) if is_down(call) else show_node(call.node)
 
 
 async def _memory(call: Call) -> JsonObject:
+    if is_down(call):
+        return {"memory": "not_available"}
     return {"memory": show_memory(call.node, await _queue_bytes(call))}
 
 
 async def _relative_memory(call: Call) -> JsonObject:
     """In per cent."""
+    if is_down(call):
+        return {"memory": "not_available"}
     memory = show_memory(call.node, await _queue_bytes(call))
     total = max(1, memory.pop("total")["rss"])
     del memory["strategy"]
@@ -121,15 +158,14 @@ async def _queue_bytes(call: Call) -> int:
     return total
 
 
+def _of_node(path: str, handler: Handler) -> Resource:
+    return Resource(path=path, rule=MONITORS, exists=known_node, get=handler, home=home_is_node)
+
+
 RESOURCES: Final = (
     Resource(path="/overview", rule=ANY_TAG, get=_overview),
     Resource(path="/nodes", rule=MONITORS, get=_nodes),
-    Resource(path="/nodes/{node}", rule=MONITORS, exists=is_this_node, get=_node),
-    Resource(path="/nodes/{node}/memory", rule=MONITORS, exists=is_this_node, get=_memory),
-    Resource(
-        path="/nodes/{node}/memory/relative",
-        rule=MONITORS,
-        exists=is_this_node,
-        get=_relative_memory,
-    ),
+    _of_node("/nodes/{node}", _node),
+    _of_node("/nodes/{node}/memory", _memory),
+    _of_node("/nodes/{node}/memory/relative", _relative_memory),
 )

@@ -22,6 +22,7 @@ from warren.management.errors import bad_request, not_authorised, not_found
 from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.policy_reports import has_queue
+from warren.management.routes.queues import home_of_queue
 from warren.management.views.messages import show_message
 from warren.model.errors import AmqpError, precondition_failed
 from warren.model.limits import SHORTSTR_BYTES_MAX
@@ -214,7 +215,9 @@ async def _act(call: Call) -> None:
 
 RESOURCES: Final = (
     Resource(path="/exchanges/{vhost}/{exchange}/publish", rule=VHOST_USERS, post=_publish),
-    Resource(path="/queues/{vhost}/{queue}/get", rule=VHOST_USERS, post=_get),
+    Resource(
+        path="/queues/{vhost}/{queue}/get", rule=VHOST_USERS, post=_get, home=home_of_queue
+    ),
     Resource(
         path="/queues/{vhost}/{queue}/actions",
         rule=ADMINISTRATORS,

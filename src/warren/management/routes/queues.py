@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import attrgetter
 from typing import Final
 
 from starlette.responses import Response
 
+from warren.flow.states import RUNNING
 from warren.management.arguments import table_from_json
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
+from warren.management.cluster.consumers import consumers_everywhere
+from warren.management.cluster.forwarding import answer_of_home
+from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.declaring import declare_queue, delete_queue, readable_queue
 from warren.management.errors import bad_request, no_such_object
 from warren.management.json import Json, JsonObject
-from warren.management.listing import Listing
 from warren.management.resource import Resource
-from warren.management.sorting import in_slices
-from warren.management.views.channels import consumers_of, show_consumer
-from warren.management.views.queues import show_queue
+from warren.management.sorting import LACKING
+from warren.management.views.queues import DOWN, show_any_queue, show_queue
 from warren.model.records import QueueRecord
+from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.server.connection import AmqpConnection
 
 NAME_BYTES_MAX: Final = 255
-CONNECTIONS_AT_ONCE_MAX: Final = 500
 
 
-_KEYS: Final[dict[str, Callable[[Queue], Json]]] = {
+def _figure(path: str) -> Callable[[AbstractQueue], Json]:
+    """What only its home knows of a queue."""
+    get = attrgetter(path)
+    return lambda queue: LACKING if queue.is_remote else get(queue)
+
+
+_KEYS: Final[dict[str, Callable[[AbstractQueue], Json]]] = {
     "auto_delete": attrgetter("record.auto_delete"),
-    "consumers": attrgetter("consumer_count"),
+    "consumers": _figure("consumer_count"),
     "durable": attrgetter("record.durable"),
     "exclusive": attrgetter("record.exclusive"),
-    "messages": lambda queue: queue.backing.length + queue.backing.unacked_count,
-    "messages_ready": attrgetter("backing.length"),
-    "messages_unacknowledged": attrgetter("backing.unacked_count"),
-    "message_bytes_ready": attrgetter("backing.ready_bytes"),
+    "messages": lambda queue: LACKING if queue.is_remote else _messages(queue),
+    "messages_ready": _figure("backing.length"),
+    "messages_unacknowledged": _figure("backing.unacked_count"),
+    "message_bytes_ready": _figure("backing.ready_bytes"),
     "name": attrgetter("record.name"),
-    "state": lambda queue: "running",
+    "state": lambda queue: DOWN if queue.is_remote else RUNNING,
     "type": attrgetter("settings.queue_type.value"),
     "vhost": attrgetter("record.vhost"),
 }
+
+
+def _messages(queue: AbstractQueue) -> int:
+    assert isinstance(queue, Queue)
+    return queue.backing.length + queue.backing.unacked_count
 
 
 def find_queue(call: Call) -> Queue | None:
@@ -49,13 +62,37 @@ def find_queue(call: Call) -> Queue | None:
     return queue if isinstance(queue, Queue) else None
 
 
+def home_of_queue(call: Call) -> str:
+    """Where it is; a PUT declares it, whoever has it."""
+    vhost = call.find_vhost()
+    queue = None if vhost is None else vhost.queues.get(call.parts["queue"])
+    if queue is None or not queue.is_remote or call.request.method == "PUT":
+        return call.node.config.name
+    return queue.record.node
+
+
+def queue_exists(call: Call) -> bool:
+    """One whose home is down is listed, but otherwise is as if it were not there."""
+    return find_queue(call) is not None or home_of_queue(call) in call.peers.names
+
+
 async def _list(call: Call) -> Response:
-    queues = [queue for vhost in visible_vhosts(call) for queue in vhost.queues_here()]
-    return await Listing(
-        queues,
-        lambda queue: show_queue(queue, call.node),
+    vhosts = list(visible_vhosts(call))
+
+    def down(answering: Collection[str]) -> list[AbstractQueue]:
+        return [
+            queue
+            for vhost in vhosts
+            for queue in vhost.queues.values()
+            if queue.is_remote and queue.record.durable and queue.record.node not in answering
+        ]
+
+    return await SpreadListing[AbstractQueue](
+        [queue for vhost in vhosts for queue in vhost.queues_here()],
+        lambda queue: show_any_queue(queue, call.node),
         attrgetter("record.vhost", "record.name"),
         _KEYS,
+        elsewhere=down,
     ).respond(call)
 
 
@@ -69,19 +106,11 @@ async def _show(call: Call) -> JsonObject:
     is_consumed, owner = queue.consumer_count > 0, queue.record.owner
     if not is_consumed and owner is None:
         return shown
-    async for connections in in_slices(call.node.open_connections(), CONNECTIONS_AT_ONCE_MAX):
-        for connection in connections:
-            if connection.connection_id == owner:
-                shown["owner_pid_details"] = _show_owner(connection)
-            shown["consumer_details"] += _consumers(call, queue, connection)
+    for connection in call.node.open_connections() if owner is not None else ():
+        if connection.connection_id == owner:
+            shown["owner_pid_details"] = _show_owner(connection)
+    shown["consumer_details"] = await consumers_everywhere(call, queue)
     return shown
-
-
-def _consumers(call: Call, queue: Queue, connection: AmqpConnection) -> list[JsonObject]:
-    if connection.vhost.name != queue.record.vhost:
-        return []
-    places = (place for place in consumers_of(connection) if place.consumer.queue is queue)
-    return [show_consumer(call.node, place) for place in places]
 
 
 def _show_owner(connection: AmqpConnection) -> JsonObject:
@@ -93,7 +122,7 @@ def _show_owner(connection: AmqpConnection) -> JsonObject:
     }
 
 
-async def _put(call: Call) -> None:
+async def _put(call: Call) -> Response | None:
     name = call.parts["queue"]
     if len(name.encode()) > NAME_BYTES_MAX:
         raise bad_request(
@@ -101,6 +130,8 @@ async def _put(call: Call) -> None:
         )
     vhost, body = call.vhost, await call.body()
     node = body.text("node", call.node.config.name)
+    if node in call.peers.names and call.inquiry is None:
+        return await answer_of_home(call, node)
     if node != call.node.config.name:
         raise bad_request(f"Node {node} could not be contacted")
     record = QueueRecord(
@@ -112,6 +143,7 @@ async def _put(call: Call) -> None:
         created_by=call.user.name,
     )
     await declare_queue(call, record)
+    return None
 
 
 async def _delete(call: Call) -> None:
@@ -121,10 +153,6 @@ async def _delete(call: Call) -> None:
 
 async def _purge(call: Call) -> None:
     readable_queue(call, call.parts["queue"]).purge()
-
-
-def queue_exists(call: Call) -> bool:
-    return find_queue(call) is not None
 
 
 RESOURCES: Final = (
@@ -142,11 +170,13 @@ RESOURCES: Final = (
         get=_show,
         put=_put,
         delete=_delete,
+        home=home_of_queue,
     ),
     Resource(
         path="/queues/{vhost}/{queue}/contents",
         rule=VHOST_USERS,
         exists=queue_exists,
         delete=_purge,
+        home=home_of_queue,
     ),
 )

@@ -11,24 +11,28 @@ from warren.auth.admin import NoSuchVhost
 from warren.auth.users import Vhost
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG
+from warren.management.cluster.sums import FIGURES, Figures, add, figures_elsewhere
 from warren.management.errors import bad_request, no_such_object
 from warren.management.json import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.vhost_changes import put_vhost
-from warren.management.views.vhosts import show_vhost
+from warren.management.views.vhosts import show_figures, show_vhost
 
 
 def _exists(call: Call) -> bool:
     return call.parts["vhost"] in call.broker.vhosts
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: Call) -> Response | Figures:
     vhosts = call.broker.access.directory.vhosts()
     seen = [vhost for vhost in vhosts if call.caller.sees_vhost(vhost.name)]
+    if call.part == FIGURES:
+        return {vhost.name: show_figures(vhost.name, call.node) for vhost in seen}
+    elsewhere = await figures_elsewhere(call)
     return await Listing(
         seen,
-        lambda vhost: show_vhost(vhost, call.node),
+        lambda vhost: add(show_vhost(vhost, call.node), elsewhere.get(vhost.name, {})),
         attrgetter("name"),
         {"name": attrgetter("name")},
     ).respond(call)
@@ -36,7 +40,11 @@ async def _list(call: Call) -> Response:
 
 async def _show(call: Call) -> JsonObject:
     name = call.parts["vhost"]
-    return show_vhost(call.broker.access.directory.vhost(name) or Vhost(name), call.node)
+    if call.part == FIGURES:
+        return {name: show_figures(name, call.node)}
+    elsewhere = await figures_elsewhere(call)
+    vhost = call.broker.access.directory.vhost(name) or Vhost(name)
+    return add(show_vhost(vhost, call.node), elsewhere.get(name, {}))
 
 
 async def _put(call: Call) -> None:
@@ -53,7 +61,7 @@ async def _delete(call: Call) -> None:
 async def _start(call: Call) -> None:
     """Virtual hosts of this broker always run: there is nothing to start."""
     name, node = call.parts["vhost"], call.parts["node"]
-    if node != call.node.config.name:
+    if node not in (call.node.config.name, *call.peers.names):
         raise bad_request(f"Request to node {node} failed with nodedown")
     if name not in call.broker.vhosts:
         raise bad_request(f'Request to node {node} failed with {{no_such_vhost,<<"{name}">>}}')

@@ -33,6 +33,10 @@ def show_node(node: Node) -> JsonObject:
     return {**_identity(node), **_limits(node), **_usage(node), **node.statistics.churn()}
 
 
+def show_node_down(name: str) -> JsonObject:
+    return {"cluster_links": [], "name": name, "running": False, "type": "disc"}
+
+
 def _identity(node: Node) -> JsonObject:
     config = node.config
     enabled = config.auth_mechanisms

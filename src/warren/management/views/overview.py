@@ -31,9 +31,12 @@ _RETENTION_S: Final = {
 
 
 def cluster_name(node: Node) -> str:
-    """As it was set, or as the configuration has it, or the node's own."""
+    """As it was set, or as the configuration has it, or a node's own if it is alone."""
     name = node.broker.parameters.list_global().get(CLUSTER_NAME)
-    return name if isinstance(name, str) else node.config.cluster_name or node.config.name
+    if isinstance(name, str):
+        return name
+    alone = node.config.cluster_name or node.config.name
+    return alone if node.cluster is None else node.cluster.links.me.cluster
 
 
 def show_versions(node: Node) -> JsonObject:

@@ -11,6 +11,7 @@ from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
+from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueType, queue_type_of
 from warren.wire.properties import decode_properties
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # What a queue and one of its messages take, bodies aside, as measured.
 QUEUE_BYTES: Final = 3_000
 MESSAGE_BYTES: Final = 200
+
+DOWN: Final = "down"
 
 # Erlang's garbage collector has no counterpart; tools expect the object to be there.
 _GARBAGE_COLLECTION: Final = {
@@ -72,6 +75,13 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
         shown["message_stats"] = figures
     show_idle_since(shown, node, queue.counters)
     return shown
+
+
+def show_any_queue(queue: AbstractQueue, node: Node) -> JsonObject:
+    if isinstance(queue, Queue):
+        return show_queue(queue, node)
+    # At a node that is down, which nobody else can say more of.
+    return {**describe_queue(queue.record), "node": queue.record.node, "state": DOWN}
 
 
 def _head_timestamp(backing: BackingQueue) -> int | None:

@@ -17,19 +17,24 @@ def show_vhost(vhost: Vhost, node: Node) -> JsonObject:
     metadata: JsonObject = {"description": vhost.description, "tags": tags}
     if vhost.default_queue_type:
         metadata["default_queue_type"] = vhost.default_queue_type
-    shown: JsonObject = {
-        "cluster_state": {node.config.name: "running"},
+    return {
         "default_queue_type": vhost.default_queue_type or "undefined",
         "description": vhost.description,
         "metadata": metadata,
         "name": vhost.name,
         "tags": tags,
         "tracing": vhost.tracing,
+        **show_figures(vhost.name, node),
     }
-    living = node.broker.vhosts.get(vhost.name)
+
+
+def show_figures(vhost: str, node: Node) -> JsonObject:
+    """What this node adds to what is known of it."""
+    shown: JsonObject = {"cluster_state": {node.config.name: "running"}}
+    living = node.broker.vhosts.get(vhost)
     if living is not None:
         shown.update(_lengths(living))
-        if figures := node.statistics.of_vhost(vhost.name):
+        if figures := node.statistics.of_vhost(vhost):
             shown["message_stats"] = figures
     return shown
 
