@@ -37,6 +37,7 @@ class Call:
         self.parts = parts
         self.query: Mapping[str, str] = request.query_params
         self._caller: Caller | None = None
+        self._raw_body: bytes | None = None
 
     @property
     def caller(self) -> Caller:
@@ -89,6 +90,12 @@ class Call:
         return parse_body(await self.raw_body())
 
     async def raw_body(self, bytes_max: int = BODY_BYTES_MAX) -> bytes:
+        """It comes once, and may be asked for again."""
+        if self._raw_body is None:
+            self._raw_body = await self._read_body(bytes_max)
+        return self._raw_body
+
+    async def _read_body(self, bytes_max: int) -> bytes:
         pieces = []
         length = 0
         try:

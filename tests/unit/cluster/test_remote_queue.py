@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from broker_world import BrokerWorld
 from link_world import LinkWorld, Outcomes, RemoteClient, message
 from warren.model.errors import SoftError
 from warren.model.limits import LINK_UNCONFIRMED_BYTES_MAX, LINK_WINDOW_DELIVERIES
 from warren.queues.boundary import PENDING, REJECTED, TAKEN
 from warren.queues.settings import Overflow, QueueSettings
 from warren.wire.codec import QueuedMessage
-
-
-@pytest.fixture
-async def link(tmp_path: Path) -> AsyncIterator[LinkWorld]:
-    async with BrokerWorld(tmp_path) as world:
-        yield LinkWorld(world)
 
 
 def nothing() -> None:

@@ -56,24 +56,22 @@ def _messages(queue: AbstractQueue) -> int:
     return queue.backing.length + queue.backing.unacked_count
 
 
-def find_queue(call: Call) -> Queue | None:
+def find_queue(call: Call) -> AbstractQueue | None:
     vhost = call.find_vhost()
-    queue = None if vhost is None else vhost.queues.get(call.parts["queue"])
-    return queue if isinstance(queue, Queue) else None
+    return None if vhost is None else vhost.queues.get(call.parts["queue"])
 
 
 def home_of_queue(call: Call) -> str:
-    """Where it is; a PUT declares it, whoever has it."""
-    vhost = call.find_vhost()
-    queue = None if vhost is None else vhost.queues.get(call.parts["queue"])
-    if queue is None or not queue.is_remote or call.request.method == "PUT":
-        return call.node.config.name
-    return queue.record.node
+    """The node that answers; a PUT may declare it anew, which all can do."""
+    queue = find_queue(call)
+    is_here = queue is None or not queue.is_remote or call.request.method == "PUT"
+    return call.node.config.name if queue is None or is_here else queue.record.node
 
 
 def queue_exists(call: Call) -> bool:
     """One whose home is down is listed, but otherwise is as if it were not there."""
-    return find_queue(call) is not None or home_of_queue(call) in call.peers.names
+    queue = find_queue(call)
+    return queue is not None and (not queue.is_remote or queue.record.node in call.peers.names)
 
 
 async def _list(call: Call) -> Response:
@@ -98,7 +96,7 @@ async def _list(call: Call) -> Response:
 
 async def _show(call: Call) -> JsonObject:
     queue = find_queue(call)
-    if queue is None:
+    if not isinstance(queue, Queue):
         raise no_such_object()
     # Who publishes into it and who gets from it, by channel, is what RabbitMQ's detailed rates are.
     shown = {**show_queue(queue, call.node), "deliveries": [], "incoming": []}
