@@ -10,7 +10,7 @@ from warren.management.caller import ADMINISTRATORS, MONITORS
 from warren.management.errors import Refusal, bad_request
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.overview import is_this_node
+from warren.management.routes.overview import home_is_node, running_node
 from warren.management.views.cluster import show_members
 from warren.management.views.overview import cluster_name
 from warren.server.sockets import CannotListenError
@@ -65,10 +65,15 @@ RESOURCES: Final = (
     Resource(
         path="/warren/nodes/{node}/maintenance",
         rule=ADMINISTRATORS,
-        exists=is_this_node,
+        exists=running_node,
         put=_maintain,
+        home=home_is_node,
     ),
     Resource(
-        path="/warren/nodes/{node}/reset", rule=ADMINISTRATORS, exists=is_this_node, post=_reset
+        path="/warren/nodes/{node}/reset",
+        rule=ADMINISTRATORS,
+        exists=running_node,
+        post=_reset,
+        home=home_is_node,
     ),
 )

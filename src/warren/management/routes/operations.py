@@ -13,7 +13,7 @@ from warren.management.caller import ADMINISTRATORS, MONITORS
 from warren.management.errors import Refusal, bad_request
 from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.overview import home_is_node, known_node
+from warren.management.routes.overview import home_is_node, running_node
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_moment
 from warren.server.config import settings
@@ -124,28 +124,28 @@ RESOURCES: Final = (
     Resource(
         path="/warren/nodes/{node}/vm-memory-high-watermark",
         rule=ADMINISTRATORS,
-        exists=known_node,
+        exists=running_node,
         home=home_is_node,
         put=_set_watermark,
     ),
     Resource(
         path="/warren/nodes/{node}/disk-free-limit",
         rule=ADMINISTRATORS,
-        exists=known_node,
+        exists=running_node,
         home=home_is_node,
         put=_set_disk_free_limit,
     ),
     Resource(
         path="/warren/nodes/{node}/log-level",
         rule=ADMINISTRATORS,
-        exists=known_node,
+        exists=running_node,
         home=home_is_node,
         put=_set_log_level,
     ),
     Resource(
         path="/warren/nodes/{node}/stop",
         rule=ADMINISTRATORS,
-        exists=known_node,
+        exists=running_node,
         post=_stop,
         home=home_is_node,
     ),

@@ -92,10 +92,14 @@ async def _own_totals(call: Call) -> JsonObject:
     }
 
 
+def running_node(call: Call) -> bool:
+    """For what only the node itself can do."""
+    return call.parts["node"] in (call.node.config.name, *call.peers.names)
+
+
 def known_node(call: Call) -> bool:
-    """Itself, the others that live, and those whose queues are waiting for them."""
-    name = call.parts["node"]
-    return name in (call.node.config.name, *call.peers.names) or name in nodes_down(call)
+    """For what can be said of a member that is down, too: see `is_down`."""
+    return running_node(call) or call.parts["node"] in nodes_down(call)
 
 
 def home_is_node(call: Call) -> str:
@@ -103,13 +107,14 @@ def home_is_node(call: Call) -> str:
 
 
 def is_down(call: Call) -> bool:
+    """A node that lives answers for itself."""
     return call.parts["node"] != call.node.config.name
 
 
 def nodes_down(call: Call) -> set[str]:
-    """Those that are homes of queues and do not live."""
-    homes = {q.record.node for v in call.broker.vhosts.values() for q in v.queues.values()}
-    return homes - {"", call.node.config.name, *call.peers.names}
+    cluster = call.node.cluster
+    members = () if cluster is None else cluster.membership.members
+    return {*members} - {call.node.config.name, *call.peers.names}
 
 
 async def _nodes(call: Call) -> Response:

@@ -215,9 +215,7 @@ async def _act(call: Call) -> None:
 
 RESOURCES: Final = (
     Resource(path="/exchanges/{vhost}/{exchange}/publish", rule=VHOST_USERS, post=_publish),
-    Resource(
-        path="/queues/{vhost}/{queue}/get", rule=VHOST_USERS, post=_get, home=home_of_queue
-    ),
+    Resource(path="/queues/{vhost}/{queue}/get", rule=VHOST_USERS, post=_get, home=home_of_queue),
     Resource(
         path="/queues/{vhost}/{queue}/actions",
         rule=ADMINISTRATORS,
