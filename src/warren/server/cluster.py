@@ -52,6 +52,7 @@ from warren.server.links import Links
 from warren.server.logs import EventLog
 from warren.server.membership import Membership
 from warren.server.node_states import NodeStates, Own
+from warren.server.partition_handling import explain_strategy
 
 LEASE_FILE: Final = "lease"
 # Longer than a dead predecessor's session can last, in case it left no sign of its lease.
@@ -130,6 +131,7 @@ class Cluster:
         await self.links.open()
         await self.renew(lease)
         await self.membership.enrol()
+        explain_strategy(self._context.config.partition_handling)
         self.states.start()
         _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
 

@@ -28,6 +28,7 @@ from warren.server.config_values import (
     whole_number,
 )
 from warren.server.logs import LEVELS
+from warren.server.partition_handling import PAUSE_MINORITY, STRATEGIES
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 
 T = TypeVar("T")
@@ -216,6 +217,10 @@ class Config:
         "client-local",
         "which node of a cluster becomes the home of a new queue",
     )
+    partition_handling: str = setting(
+        "cluster_partition_handling", one_of(*STRATEGIES), PAUSE_MINORITY,
+        "what nodes without the majority of etcd do: all values mean that they pause",
+    )  # fmt: skip
     log_level: str = setting("log.console.level", _LEVEL, "info", "least level that is logged")
     log_connection_level: str = setting(
         "log.connection.level", _LEVEL, "debug", "the same, for connections coming and going"

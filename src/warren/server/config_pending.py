@@ -35,9 +35,6 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "lazy_queue_explicit_gc_run_operation_threshold": _COUNT,
     "classic_queue.default_version": whole_number(1, 2),
     # Cluster and mirrors.
-    "cluster_partition_handling": one_of(
-        "ignore", "pause_minority", "pause_if_all_down", "autoheal"
-    ),
     "cluster_partition_handling.pause_if_all_down.recover": one_of("ignore", "autoheal"),
     "cluster_partition_handling.pause_if_all_down.nodes.$node": text,
     "cluster_keepalive_interval": _COUNT,

@@ -62,7 +62,7 @@ def test_check_config_shows_what_is_set_and_what_has_no_effect(tmp_path: Path) -
         "listeners.tcp.default = 5672\n"
         "loopback_users = none\n"
         "default_pass = hush\n"
-        "cluster_partition_handling = autoheal\n"
+        "cluster_keepalive_interval = 10000\n"
     )
     done = warren("check-config", path)
     assert done.returncode == 0
@@ -71,7 +71,7 @@ def test_check_config_shows_what_is_set_and_what_has_no_effect(tmp_path: Path) -
         "heartbeat = 30",
         "loopback_users = none",
         "default_pass = (secret)",
-        "cluster_partition_handling: understood, but has no effect in this version",
+        "cluster_keepalive_interval: understood, but has no effect in this version",
         f"{path}: ok",
     ]
 

@@ -147,12 +147,22 @@ def test_all_problems_are_told_at_once() -> None:
     assert len(problems_of("a = 1\nheartbeat = x\nnonsense\n")) == 3
 
 
+@pytest.mark.parametrize("strategy", ["ignore", "pause_minority", "pause_if_all_down", "autoheal"])
+def test_all_ways_to_handle_partitions_are_taken(strategy: str) -> None:
+    """7-01 and following: what they mean here is said in docs/OPERATIONS.md."""
+    text = f"cluster_partition_handling = {strategy}\n"
+    if strategy == "pause_if_all_down":
+        text += f"cluster_partition_handling.{strategy}.nodes.1 = rabbit@a\n"
+        text += f"cluster_partition_handling.{strategy}.recover = autoheal\n"
+    assert parse_config(text, "test.conf").config().partition_handling == strategy
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "vm_memory_calculation_strategy = rss",
         "queue_index_max_journal_entries = 4096",
-        "cluster_partition_handling = pause_minority",
+        "cluster_partition_handling.pause_if_all_down.recover = autoheal",
         "cluster_partition_handling.pause_if_all_down.nodes.1 = rabbit@a",
         "listeners.ssl.default = 5671",
         "ssl_options.cacertfile = ca.pem",

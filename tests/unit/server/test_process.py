@@ -186,11 +186,11 @@ def test_a_data_directory_in_use_ends_it_with_a_reason(tmp_path: Path, server: S
 
 def test_settings_without_effect_are_said_at_the_start(tmp_path: Path) -> None:
     config = tmp_path / "warren.conf"
-    config.write_text("cluster_partition_handling = autoheal\n")
+    config.write_text("cluster_keepalive_interval = 10000\n")
     server = Server(tmp_path, "--config", str(config))
     server.wait_ready()
     assert (
-        "[warning] setting has no effect in this version key=cluster_partition_handling"
+        "[warning] setting has no effect in this version key=cluster_keepalive_interval"
         in "".join(server.lines)
     )
     server.end()
