@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from warren.server.config import Config
     from warren.server.config_file import ConfigFile
+    from warren.server.config_values import Endpoint
     from warren.server.node import Node
 
 EXIT_UNAVAILABLE: Final = 69
@@ -113,6 +114,8 @@ def server(  # noqa: PLR0913 - these are the options of the command line
         settings = replace(settings, name=name)
     if http_port is not None:
         settings = replace(settings, http_port=http_port)
+    elif settings.management_tls.port is not None and "http_port" not in read.values:
+        settings = replace(settings, has_plain_http=False)  # as RabbitMQ: what is said, no more
     _serve(listening(settings, read, bind, port), read)
 
 
@@ -158,8 +161,8 @@ def check_config(
 
     read = _read(file)
     for setting in known().values():
-        if setting.attribute in read.values:
-            value = "(secret)" if setting.is_secret else shown(read.values[setting.attribute])
+        if setting.key in read.said:
+            value = "(secret)" if setting.is_secret else shown(read.said[setting.key])
             typer.echo(f"{setting.key} = {value}")
     for key in read.pending:
         typer.echo(f"{key}: understood, but has no effect in this version")
@@ -230,11 +233,16 @@ def listening(config: Config, read: ConfigFile, bind: str | None, port: int | No
         chosen = port if port is not None else AMQP_PORT
         config = replace(config, tcp_listeners=(Endpoint(bind or DEFAULT_BIND, chosen),))
     elif bind is not None:
-        listeners = (Endpoint(e.host or bind, e.port) for e in config.tcp_listeners)
-        config = replace(config, tcp_listeners=tuple(listeners))
+        config = replace(config, tcp_listeners=_bound_to(bind, config.tcp_listeners))
     if bind is not None:
-        config = replace(config, http_ip=bind)
+        over_tls = _bound_to(bind, config.ssl_listeners)
+        config = replace(config, http_ip=bind, ssl_listeners=over_tls)
     return config
+
+
+def _bound_to(address: str, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """With this address where none is said."""
+    return tuple(replaced._replace(host=replaced.host or address) for replaced in listeners)
 
 
 def _check_metadata(metadata: str, cluster_secret: str) -> None:

@@ -58,7 +58,7 @@ from warren.protocol.negotiation import (
     UnreadableFrame,
     UserT,
 )
-from warren.protocol.sasl import KNOWN_MECHANISMS, Mechanism
+from warren.protocol.sasl import KNOWN_MECHANISMS, MECHANISM_NAMES, Credentials, Mechanism
 from warren.wire.methods import Method, ids_of
 
 # Header -> the version that connection.start names. RabbitMQ also serves clients of 0-8 and 0-9;
@@ -74,6 +74,7 @@ CHANNEL_MAX_LOWEST: Final = 1
 CHANNEL_NUMBER_MAX: Final = 65535
 SILENT_CLOSE_DELAY_S: Final = 3
 SNIPPET_BYTES_MAX: Final = 16
+_TLS_CLIENT_HELLO: Final = b"\x16\x03"
 
 _Ids: TypeAlias = tuple[int, int]
 _NO_METHOD: Final[_Ids] = (0, 0)
@@ -110,13 +111,13 @@ class _ToldError(Exception):
 
 
 class Handshake(Generic[UserT]):
-    """`authenticate(mechanism, username, password)` raises LoginRefused and `open_vhost(user,
-    vhost)` a HardError when they refuse; both answer at once."""
+    """`authenticate(mechanism, credentials)` raises LoginRefused and `open_vhost(user, vhost)` a
+    HardError when they refuse; both answer at once."""
 
     def __init__(
         self,
         settings: HandshakeSettings,
-        authenticate: Callable[[str, str, bytes], UserT],
+        authenticate: Callable[[str, Credentials], UserT],
         open_vhost: Callable[[UserT, str], None],
     ) -> None:
         self.state = State.HEADER
@@ -147,7 +148,7 @@ class Handshake(Generic[UserT]):
         version = SUPPORTED_HEADERS.get(header)
         if self.state is not State.HEADER or version is None:
             self.state = State.CLOSED
-            return [SendProtocolHeaderAndClose(f"bad protocol header {header!r}")]
+            return [SendProtocolHeaderAndClose(_bad_header(header))]
         self.state = State.STARTING
         return [
             SendMethod(
@@ -205,19 +206,16 @@ class Handshake(Generic[UserT]):
         for mechanism in self._settings.mechanisms:
             if mechanism.name == name:
                 return mechanism
-        is_known = any(mechanism.name == name for mechanism in KNOWN_MECHANISMS)
-        fault = "invalid" if is_known else "unknown"
+        fault = "invalid" if name in MECHANISM_NAMES else "unknown"
         raise command_invalid(f"{fault} authentication mechanism '{name}'")
 
     def _log_in(self, mechanism: Mechanism, response: bytes) -> UserT:
         try:
-            username, password = mechanism.read(response)
+            return self._authenticate(mechanism.name, mechanism.read(response))
         except HardError as error:
             # The error repeats the response, which may hold a password: not for the log.
             reason = f"unreadable {mechanism.name} response"
             raise _ToldError(error, ids_of(Connection.StartOk()), reason) from None
-        try:
-            return self._authenticate(mechanism.name, username, password)
         except LoginRefused as refusal:
             refused = login_refused(
                 f"Login was refused using authentication mechanism {mechanism.name}. "
@@ -263,6 +261,12 @@ _TRANSITIONS: Final[dict[tuple[State, type[Method]], tuple[_Perform, State]]] = 
     (State.TUNING, Connection.TuneOk): (Handshake._tune_ok, State.OPENING),
     (State.OPENING, Connection.Open): (Handshake._open, State.RUNNING),
 }
+
+
+def _bad_header(header: bytes) -> str:
+    if header.startswith(_TLS_CLIENT_HELLO):
+        return "the client speaks TLS, and this port does not"
+    return f"bad protocol header {header!r}"
 
 
 def _check_limit(field: str, value: int, lowest: int, highest: int) -> None:

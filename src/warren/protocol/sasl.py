@@ -1,8 +1,9 @@
 """How a client proves who it is: the mechanisms offered in connection.start.
 
-Both take a user name and a password in one response, without a challenge, so connection.secure is
-never needed. A response that cannot be read is the client's mistake (502), which differs from a
-wrong password: that one is the business of whoever checks the credentials.
+All take one response, without a challenge, so connection.secure is never needed: PLAIN and
+AMQPLAIN a user name and a password, EXTERNAL nothing, since the client has proved itself by its
+certificate when TLS was set up. A response that cannot be read is the client's mistake (502), which
+differs from a wrong password: that one is the business of whoever checks the credentials.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Protocol
 
 from warren.model.erlang import render_text_binary
-from warren.model.errors import syntax_error
+from warren.model.errors import LoginRefused, syntax_error
 from warren.model.fields import Table
 from warren.wire.tables import MalformedTable, decode_table_body
 
 
 class Credentials(NamedTuple):
+    """Without a password: `username` has proved itself already."""
+
     username: str
-    password: bytes
+    password: bytes | None
 
 
 class Mechanism(Protocol):
@@ -25,7 +28,8 @@ class Mechanism(Protocol):
     def name(self) -> str: ...
 
     def read(self, response: bytes) -> Credentials:
-        """Raises HardError 502 if the response does not have the mechanism's form."""
+        """Raises HardError 502 if the response does not have the mechanism's form, LoginRefused
+        if this client cannot log in by it."""
         ...
 
 
@@ -58,7 +62,24 @@ class AmqPlain:
         return Credentials(_text(login), password)
 
 
+class External:
+    """The certificate of this client says who it is, or else `refusal` why it does not."""
+
+    name: Final = "EXTERNAL"
+
+    def __init__(self, username: str, refusal: str = "") -> None:
+        self._username = username
+        self._refusal = refusal
+
+    def read(self, response: bytes) -> Credentials:
+        if self._refusal:
+            raise LoginRefused(self._refusal)
+        return Credentials(self._username, None)
+
+
+# Offered to everybody; EXTERNAL only where there can be a certificate.
 KNOWN_MECHANISMS: Final[tuple[Mechanism, ...]] = (Plain(), AmqPlain())
+MECHANISM_NAMES: Final = frozenset({Plain.name, AmqPlain.name, External.name})
 
 
 def _longstr(table: Table, name: str) -> bytes | None:

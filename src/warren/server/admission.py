@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.auth.access import AccessControl
+from warren.auth.login_guard import LoginGuard
 from warren.auth.users import User
 from warren.broker.activity import Activity
 from warren.cluster.tallies import Counts, Scope
 from warren.model.errors import LoginRefused
 from warren.protocol.handshake import Handshake, HandshakeSettings
+from warren.protocol.sasl import Credentials
 from warren.server.connection_events import Login
+from warren.server.sockets import is_loopback
 
 AMQP: Final = "amqp091"
 
@@ -23,8 +26,9 @@ AMQP: Final = "amqp091"
 class Admission:
     """What `enter` and `open_channel` count, `leave` and `close_channel` give back."""
 
-    def __init__(self, access: AccessControl, activity: Activity) -> None:
+    def __init__(self, access: AccessControl, activity: Activity, guard: LoginGuard) -> None:
         self._access = access
+        self._guard = guard
         self._activity = activity
         self.counts: Counts = Counter()
         # Set by a cluster, whose limits are about all nodes: what is counted elsewhere, and who
@@ -33,29 +37,40 @@ class Admission:
         self.on_change: Callable[[Scope, str], None] | None = None
 
     def handshake(
-        self, settings: HandshakeSettings, peer_is_loopback: bool, tell: Callable[[Login], None]
+        self, settings: HandshakeSettings, peer_host: str, tell: Callable[[Login], None]
     ) -> Handshake[User]:
         """The negotiation with a client that has just come; `tell` hears of its login."""
 
-        def authenticate(mechanism: str, username: str, password: bytes) -> User:
+        def authenticate(mechanism: str, credentials: Credentials) -> User:
             try:
-                user = self.authenticate(username, password, peer_is_loopback)
+                user = self.authenticate(credentials, peer_host)
             except LoginRefused as refusal:
-                tell(Login(mechanism, username, str(refusal)))
+                tell(Login(mechanism, credentials.username, str(refusal)))
                 raise
-            tell(Login(mechanism, username))
+            tell(Login(mechanism, credentials.username))
             return user
 
         return Handshake(settings, authenticate, self.open_vhost)
 
-    def authenticate(self, username: str, password: bytes, peer_is_loopback: bool) -> User:
+    def authenticate(self, credentials: Credentials, peer_host: str) -> User:
         """Raises LoginRefused."""
         is_success = False
         try:
-            user = self._access.authenticate(username, password, peer_is_loopback)
+            user = self._authenticate(credentials, peer_host)
             is_success = True
         finally:
             self._activity.attempted(AMQP, is_success)
+        return user
+
+    def _authenticate(self, credentials: Credentials, peer_host: str) -> User:
+        name, password = credentials
+        self._guard.require_room(peer_host, name)
+        try:
+            user = self._access.authenticate(name, password, is_loopback(peer_host))
+        except LoginRefused:
+            self._guard.failed(peer_host, name)
+            raise
+        self._guard.succeeded(peer_host, name)
         return user
 
     def open_vhost(self, user: User, vhost: str) -> None:

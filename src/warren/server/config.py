@@ -8,17 +8,26 @@ command line alone can say is a field without a key.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final
 
+from warren.auth.login_guard import FAILURES_MAX_DEFAULT
 from warren.flow.memory import PAGING_RATIO_DEFAULT
 from warren.flow.units import parse_size
+from warren.server.config_declaring import (
+    Setting,
+    declared_in,
+    family,
+    group,
+    in_order,
+    secret,
+    setting,
+    switched_on,
+)
 from warren.server.config_values import (
     PORT_MAX,
     Endpoint,
-    Reader,
     endpoint,
     fraction,
     one_of,
@@ -29,10 +38,16 @@ from warren.server.config_values import (
 )
 from warren.server.logs import LEVELS
 from warren.server.partition_handling import PAUSE_MINORITY, STRATEGIES
+from warren.server.tls.options import (
+    COMMON_NAME,
+    DISTINGUISHED_NAME,
+    NO_HTTPS,
+    NO_TLS,
+    SUBJECT_ALTERNATIVE_NAME,
+    ManagementTls,
+    TlsOptions,
+)
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
-
-T = TypeVar("T")
-V = TypeVar("V")
 
 AMQP_PORT: Final = 5672
 HTTP_PORT: Final = 15672
@@ -45,40 +60,6 @@ MIB: Final = 1_048_576
 _MILLISECONDS: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)
 _SHARE: Final = fraction(0.0, 1000.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A key of the file. A group has members `key.NAME`, and `key = none` empties it."""
-
-    key: str
-    read: Reader[object]
-    meaning: str
-    combine: Callable[[dict[str, object]], object] | None = None
-    attribute: str = ""
-    is_secret: bool = False
-
-    def described(self, attribute: str) -> Setting:
-        return replace(self, attribute=attribute)
-
-
-def setting(key: str, read: Reader[T], default: T, meaning: str) -> T:
-    return field(default=default, metadata={"setting": Setting(key, read, meaning)})
-
-
-def group(
-    key: str, read: Reader[V], default: T, combine: Callable[[Mapping[str, V]], T], meaning: str
-) -> T:
-    declared = Setting(key, read, meaning, cast("Callable[[dict[str, object]], object]", combine))
-    return field(default=default, metadata={"setting": declared})
-
-
-def _switched_on(members: Mapping[str, bool]) -> tuple[str, ...]:
-    return tuple(name for name, is_on in members.items() if is_on)
-
-
-def _values(members: Mapping[str, V]) -> tuple[V, ...]:
-    return tuple(members.values())
 
 
 def default_node_name() -> str:
@@ -96,9 +77,30 @@ class Config:
     cluster_secret: str = field(default="", repr=False)
 
     tcp_listeners: tuple[Endpoint, ...] = group(
-        "listeners.tcp", endpoint, (Endpoint("127.0.0.1", AMQP_PORT),), _values,
+        "listeners.tcp", endpoint, (Endpoint("127.0.0.1", AMQP_PORT),), in_order,
         "where AMQP clients connect: PORT, or ADDRESS:PORT",
     )  # fmt: skip
+    ssl_listeners: tuple[Endpoint, ...] = group(
+        "listeners.ssl", endpoint, (), in_order, "where AMQP clients connect over TLS, as 5671"
+    )
+    ssl_options: TlsOptions = field(default=NO_TLS, metadata=family("ssl_options"))
+    ssl_handshake_timeout_ms: int = setting(
+        "ssl_handshake_timeout", whole_number(1, 2**31 - 1), 5_000,
+        "time for the handshake of TLS, in ms",
+    )  # fmt: skip
+    cert_login_from: str = setting(
+        "ssl_cert_login_from",
+        one_of(DISTINGUISHED_NAME, COMMON_NAME, SUBJECT_ALTERNATIVE_NAME),
+        DISTINGUISHED_NAME,
+        "what of a client's certificate is the name of its user, for EXTERNAL",
+    )
+    cert_login_san_type: str = setting(
+        "ssl_cert_login_san_type", one_of("dns", "ip", "email", "uri"), "dns",
+        "which kind of alternative name",
+    )  # fmt: skip
+    cert_login_san_index: int = setting(
+        "ssl_cert_login_san_index", whole_number(0, 1_000), 0, "and which of them"
+    )
     tcp_backlog: int = setting(
         "tcp_listen_options.backlog", whole_number(1, 65535), 1024,
         "connections the kernel holds until they are accepted",
@@ -111,6 +113,8 @@ class Config:
     http_port: int = setting(
         "management.tcp.port", whole_number(0, PORT_MAX), HTTP_PORT, "port of the HTTP API"
     )
+    management_tls: ManagementTls = field(default=NO_HTTPS, metadata=family("management.ssl"))
+    has_plain_http: bool = True
     prometheus_ip: str | None = setting(
         "prometheus.tcp.ip", text, None, "address of the port for Prometheus; that of the HTTP API"
     )
@@ -179,22 +183,22 @@ class Config:
         "size at which the journal is copied to the queues' segments and begun anew",
     )  # fmt: skip
     auth_mechanisms: tuple[str, ...] = group(
-        "auth_mechanisms", one_of("PLAIN", "AMQPLAIN"), ("PLAIN", "AMQPLAIN"), _values,
+        "auth_mechanisms", one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), ("PLAIN", "AMQPLAIN"), in_order,
         "SASL mechanisms offered, in order",
     )  # fmt: skip
+    login_failures_max: int = setting(
+        "warren.login_failures_per_minute", whole_number(0, 1_000_000), FAILURES_MAX_DEFAULT,
+        "failed logins of a user from an address, after which it has to wait; 0: no limit",
+    )  # fmt: skip
     loopback_users: tuple[str, ...] = group(
-        "loopback_users", switch, ("guest",), _switched_on,
+        "loopback_users", switch, ("guest",), switched_on,
         "users who may connect from this machine only",
     )  # fmt: skip
     default_user: str = setting("default_user", text, "guest", "user made at the first start")
-    default_pass: str = field(
-        default="guest",
-        repr=False,
-        metadata={"setting": Setting("default_pass", text, "its password", is_secret=True)},
-    )
+    default_pass: str = secret("default_pass", text, "guest", "its password")
     default_vhost: str = setting("default_vhost", text, "/", "virtual host made at the first start")
     default_user_tags: tuple[str, ...] = group(
-        "default_user_tags", switch, ("administrator",), _switched_on, "tags of the first user"
+        "default_user_tags", switch, ("administrator",), switched_on, "tags of the first user"
     )
     default_configure: str = setting(
         "default_permissions.configure", str, ".*", "what the first user may declare and delete"
@@ -210,6 +214,9 @@ class Config:
     )
     load_definitions: str = setting(
         "load_definitions", text, "", "file of definitions that every start imports"
+    )
+    link_tls: TlsOptions = field(
+        default=NO_TLS, metadata=family("warren.cluster_links.ssl_options")
     )
     queue_master_locator: str = setting(
         "queue_master_locator",
@@ -254,5 +261,4 @@ class Config:
 
 def settings() -> dict[str, Setting]:
     """Every setting of the file by its key."""
-    declared = ((f.name, f.metadata.get("setting")) for f in fields(Config))
-    return {s.key: s.described(name) for name, s in declared if isinstance(s, Setting)}
+    return {setting.key: setting for setting in declared_in(Config)}

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from warren.server.config import Config, Setting, settings
+from warren.server.config import Config, settings
+from warren.server.config_declaring import Setting
 from warren.server.config_pending import PENDING, pending_reader
 
 CONFIG_BYTES_MAX: Final = 1_048_576
 _LINE: Final = re.compile(r"([^=#\s]+)\s*=\s*([^#]*)(?:#.*)?")
+
+_DEFAULTS: Final = Config()
 
 
 class ConfigError(Exception):
@@ -34,6 +37,8 @@ class ConfigFile:
     """What a file said: values by the names of Config's fields, and keys without effect yet."""
 
     values: dict[str, object] = field(default_factory=dict)
+    said: dict[str, object] = field(default_factory=dict)
+    """The same by their keys."""
     pending: list[str] = field(default_factory=list)
 
     def config(self) -> Config:
@@ -80,7 +85,7 @@ class _Reading:
         exact, (owner, _, member) = self._settings.get(line.key), line.key.rpartition(".")
         parent = self._settings.get(owner)
         if exact is not None and exact.combine is None:
-            self._file.values[exact.attribute] = exact.read(line.value)
+            self._set(exact, exact.read(line.value))
         elif exact is not None:
             if line.value != "none":
                 raise ValueError(f"expected none, or members such as {line.key}.1 = ...")
@@ -97,8 +102,17 @@ class _Reading:
         for key, members in self._members.items():
             declared = self._settings[key]
             assert declared.combine is not None
-            self._file.values[declared.attribute] = declared.combine(members)
+            self._set(declared, declared.combine(members))
         return self._file
+
+    def _set(self, declared: Setting, value: object) -> None:
+        values, name = self._file.values, declared.attribute
+        self._file.said[declared.key] = value
+        if declared.part:
+            parts: Any = values.get(name, getattr(_DEFAULTS, name))
+            values[name] = replace(parts, **{declared.part: value})
+        else:
+            values[name] = value
 
 
 def _lines(content: str, source: str, problems: list[str]) -> Iterator[Line]:
@@ -108,7 +122,10 @@ def _lines(content: str, source: str, problems: list[str]) -> Iterator[Line]:
             continue
         match = _LINE.fullmatch(stripped)
         if match is None:
-            problems.append(f"{place}: expected key = value, got '{stripped}'")
+            # Its first word only: a password may stand behind it.
+            first, *rest = stripped.split(maxsplit=1)
+            said = f"{first} ..." if rest else first
+            problems.append(f"{place}: expected key = value, got '{said}'")
         else:
             yield Line(place, match[1], match[2].strip())
 

@@ -1,6 +1,6 @@
 """Keys of rabbitmq.conf that are understood and checked but change nothing yet.
 
-They belong to parts of the broker that are still to come (TLS, clustering, files of logs)
+They belong to parts of the broker that are still to come (clustering, files of logs)
 or to RabbitMQ's inner life. A configuration that names them is right, so it must load; that
 they have no effect must be said, so a log line does.
 
@@ -14,7 +14,6 @@ from typing import Final
 from warren.server.config_values import (
     Reader,
     byte_size,
-    endpoint,
     one_of,
     switch,
     text,
@@ -24,6 +23,20 @@ from warren.server.logs import LEVELS
 
 _COUNT: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)
+
+
+def _by_file(key: str) -> Reader[object]:
+    return _not_here(f"name a PEM file with {key} instead")
+
+
+def _not_here(remedy: str) -> Reader[object]:
+    """Would change who is let in, so that going on without it were worse than not starting."""
+
+    def read(_value: str) -> object:
+        raise ValueError(remedy)
+
+    return read
+
 
 PENDING: Final[dict[str, Reader[object]]] = {
     # Memory and disk: what is measured and how often is not ours to choose.
@@ -44,13 +57,17 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "mirroring_flow_control": switch,
     "queue_leader_locator": one_of("balanced", "client-local", "random", "least-leaders"),
     "net_ticktime": _COUNT,
-    # TLS.
-    "listeners.ssl": one_of("none"),
-    "listeners.ssl.$name": endpoint,
+    # TLS: what OpenSSL sees to by itself, and what it cannot be told.
     "ssl_options": one_of("none"),
-    "ssl_options.$option": text,
-    "ssl_handshake_timeout": _COUNT,
-    "ssl_cert_login_from": one_of("distinguished_name", "common_name", "subject_alternative_name"),
+    "ssl_options.secure_renegotiate": switch,
+    "ssl_options.reuse_sessions": switch,
+    "ssl_options.honor_ecc_order": switch,
+    "ssl_options.log_alert": switch,
+    "ssl_options.cert": _by_file("ssl_options.certfile"),
+    "ssl_options.cacerts.$name": _by_file("ssl_options.cacertfile"),
+    "ssl_options.key.$kind": _by_file("ssl_options.keyfile"),
+    "ssl_options.dh": _by_file("ssl_options.dhfile"),
+    "ssl_options.psk_identity": _not_here("shared keys are not spoken here"),
     # Listening and sockets beyond what the listener sets by itself.
     "num_acceptors.$kind": _COUNT,
     "tcp_listen_options.$option": text,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
 from typing import Final
 
-from warren.server.config import Config, Setting, settings
+from warren.server.config import Config, settings
+from warren.server.config_declaring import Setting
 from warren.server.config_pending import PENDING
 
 HEADING: Final = """# Configuration
@@ -39,9 +39,9 @@ def shown(value: object) -> str:
 
 def rows() -> list[tuple[str, str, str]]:
     """Key, default and meaning of every setting."""
-    defaults = {f.name: f.default for f in fields(Config) if f.default is not MISSING}
+    defaults = Config()
     return [
-        (_key(setting), _default(setting, defaults[setting.attribute]), setting.meaning)
+        (_key(setting), _default(setting.value_in(defaults)), setting.meaning)
         for setting in settings().values()
     ]
 
@@ -58,5 +58,5 @@ def _key(setting: Setting) -> str:
     return setting.key if setting.combine is None else f"{setting.key}.$name"
 
 
-def _default(setting: Setting, value: object) -> str:
+def _default(value: object) -> str:
     return shown(value).replace("|", "\\|")

@@ -47,14 +47,14 @@ from warren.server.connection_events import (
 )
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.greeting import Greeting
-from warren.server.listener import endpoint_of, format_peer
 from warren.server.logs import EventLog
 from warren.server.outgoing import Outgoing
 from warren.server.reading import Reading
 from warren.server.session_services import SessionServices
-from warren.server.sockets import is_loopback
+from warren.server.sockets import endpoint_of, format_peer
 from warren.server.throttle import Throttle
 from warren.server.timer_wheel import WheelTimer
+from warren.server.tls.peer import peer_of
 from warren.wire.codec import FrameReader, MethodFrame
 from warren.wire.faults import FRAME_MAX_MIN
 from warren.wire.methods import Method, encode_method, method_ids
@@ -114,10 +114,10 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
         peername = transport.get_extra_info("peername")
         self.peer = format_peer(peername)
         self.connection_id = f"{self.peer} {new_token()}"
-        local = isinstance(peername, tuple) and is_loopback(str(peername[0]))
-
         handshake = context.admission.handshake(
-            context.handshake_settings, local, self._login_tried
+            context.handshake_settings_for(transport),
+            endpoint_of(peername).host or "",
+            self._login_tried,
         )
         self._greeting = Greeting(handshake, self.reader)
         self._start_timer(context.config.handshake_timeout_ms, self._handshake_timed_out)
@@ -312,7 +312,8 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
     def _login_tried(self, login: Login) -> None:
         peer = endpoint_of(self._transport.get_extra_info("peername"))
         host = endpoint_of(self._transport.get_extra_info("sockname"))
-        login_tried(self._context.broker.events, login, peer, host)
+        is_encrypted = self._transport.get_extra_info("ssl_object") is not None
+        login_tried(self._context.broker.events, login, peer, host, is_encrypted)
 
     def _tuned(self, limits: Negotiated) -> None:
         self.reader.frame_max = limits.frame_max or FRAME_MAX_UNLIMITED
@@ -337,6 +338,7 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
             mechanism=opened.mechanism,
             limits=self._limits,
             encoded_properties=encode_table(opened.client_properties),
+            tls=peer_of(self._transport),
         )
         self._session = Session(self)
         self._state = State.OPEN

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from warren.model.fields import Table
 from warren.protocol.negotiation import Negotiated
 from warren.server.config_values import Endpoint
+from warren.server.tls.peer import TlsPeer
 from warren.wire.tables import decode_table
 
 
@@ -25,6 +26,7 @@ class ConnectionDetails:
     mechanism: str
     limits: Negotiated
     encoded_properties: bytes
+    tls: TlsPeer | None = None
 
     @property
     def client_properties(self) -> Table:

@@ -9,23 +9,12 @@ from typing import TYPE_CHECKING, Final
 from warren.broker.events import NOBODY, EventBus, Properties, shown_arguments
 from warren.flow.alarms import AlarmChange
 from warren.server.config_values import Endpoint
+from warren.server.tls.peer import TlsPeer
 
 if TYPE_CHECKING:
     from warren.server.connection import AmqpConnection
 
 _PROTOCOL: Final = "{0,9,1}"
-_NO_TLS: Final = dict.fromkeys(
-    (
-        "ssl_hash",
-        "ssl_cipher",
-        "ssl_key_exchange",
-        "ssl_protocol",
-        "peer_cert_validity",
-        "peer_cert_issuer",
-        "peer_cert_subject",
-    ),
-    "",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +34,14 @@ def connection_closed(events: EventBus, connection: AmqpConnection) -> None:
     events.tell("connection.closed", lambda: _describe_briefly(events, connection), NOBODY)
 
 
-def login_tried(events: EventBus, login: Login, peer: Endpoint, host: Endpoint) -> None:
+def login_tried(
+    events: EventBus, login: Login, peer: Endpoint, host: Endpoint, is_encrypted: bool
+) -> None:
     outcome = "failure" if login.refusal else "success"
     events.tell(
-        f"user.authentication.{outcome}", lambda: _describe_login(login, peer, host), NOBODY
+        f"user.authentication.{outcome}",
+        lambda: {**_describe_login(login, peer, host), "ssl": is_encrypted},
+        NOBODY,
     )
 
 
@@ -72,14 +65,26 @@ def _describe(events: EventBus, connection: AmqpConnection) -> Properties:
         "vhost": connection.vhost.name,
         "user": connection.user.name,
         "protocol": _PROTOCOL,
-        **_NO_TLS,
+        **tls_facts(details.tls),
         "auth_mechanism": details.mechanism,
-        "ssl": False,
+        "ssl": details.tls is not None,
         "peer_host": _address(peer),
         "host": _address(host),
         "peer_port": peer.port,
         "port": host.port,
         "type": "network",
+    }
+
+
+def tls_facts(tls: TlsPeer | None) -> dict[str, str]:
+    return {
+        "ssl_hash": tls.mac if tls else "",
+        "ssl_cipher": tls.cipher if tls else "",
+        "ssl_key_exchange": tls.key_exchange if tls else "",
+        "ssl_protocol": tls.protocol if tls else "",
+        "peer_cert_validity": tls.validity if tls else "",
+        "peer_cert_issuer": tls.issuer if tls else "",
+        "peer_cert_subject": tls.subject if tls else "",
     }
 
 
@@ -99,7 +104,6 @@ def _describe_login(login: Login, peer: Endpoint, host: Endpoint) -> Properties:
     error: Properties = {"error": [*login.refusal.encode()]} if login.refusal else {}
     return {
         **error,
-        "ssl": False,
         "auth_mechanism": login.mechanism,
         "protocol": _PROTOCOL,
         "peer_port": peer.port,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Final
 
+from warren.auth.login_guard import LoginGuard
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.channels.reply_to import ReplyDesk, ReplyRegistry
@@ -14,12 +16,13 @@ from warren.flow.alarms import AlarmBoard
 from warren.flow.brake import Brake
 from warren.protocol.capabilities import server_properties
 from warren.protocol.handshake import HandshakeSettings
-from warren.protocol.sasl import KNOWN_MECHANISMS
+from warren.protocol.sasl import KNOWN_MECHANISMS, External, Mechanism
 from warren.server.admission import Admission
 from warren.server.clock import LoopClock
 from warren.server.config import Config
 from warren.server.listener import ConnectionRegistry
 from warren.server.timer_wheel import TimerWheel
+from warren.server.tls.login import external_login
 from warren.server.turn import FlushTurn
 
 READ_BUFFER_BYTES: Final = 131_072
@@ -46,7 +49,8 @@ class ConnectionContext:
         self.open_messages: Callable[[str], Awaitable[None]] | None = None
         self.timers = TimerWheel(clock)
         self.brake = Brake(AlarmBoard(clock), clock)
-        self.admission = Admission(broker.access, broker.activity)
+        self.login_guard = LoginGuard(clock, config.login_failures_max)
+        self.admission = Admission(broker.access, broker.activity, self.login_guard)
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
         self.reply_desk = ReplyDesk(self.reply_registry)
@@ -67,6 +71,17 @@ class ConnectionContext:
         self._connections_opened += 1
         return self._connections_opened
 
+    def handshake_settings_for(self, transport: asyncio.BaseTransport) -> HandshakeSettings:
+        """EXTERNAL is for those alone who could have shown a certificate."""
+        settings, config = self.handshake_settings, self.config
+        is_encrypted = transport.get_extra_info("ssl_object") is not None
+        if not is_encrypted or External.name not in config.auth_mechanisms:
+            return settings
+        offered: dict[str, Mechanism] = {known.name: known for known in settings.mechanisms}
+        offered[External.name] = external_login(transport, config)
+        mechanisms = tuple(offered[name] for name in config.auth_mechanisms)
+        return replace(settings, mechanisms=mechanisms)
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run on its own; the loop reports what goes wrong in it."""
         task = self.loop.create_task(work)
@@ -84,7 +99,7 @@ def _handshake_settings(config: Config) -> HandshakeSettings:
     mechanisms = {mechanism.name: mechanism for mechanism in KNOWN_MECHANISMS}
     return HandshakeSettings(
         server_properties=server_properties(config.cluster_name or config.name),
-        mechanisms=tuple(mechanisms[name] for name in config.auth_mechanisms),
+        mechanisms=tuple(mechanisms[n] for n in config.auth_mechanisms if n in mechanisms),
         channel_max=config.channel_max,
         frame_max=config.frame_max,
         heartbeat_s=config.heartbeat_s,

@@ -7,6 +7,7 @@ module is imported when a node starts and by nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -17,15 +18,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from warren.server.config_values import Endpoint
-from warren.server.sockets import address_of, bind
+from warren.server.logs import EventLog
+from warren.server.sockets import address_of, bind, format_peer
+from warren.server.tls.acceptor import TlsAcceptor, TlsSide
+from warren.server.tls.failures import TLS_CLIENT, is_client_hello
 
 METRICS_PATH: Final = "/metrics"
 READY_PATH: Final = "/api/health/checks/ready"
 CONCURRENT_REQUESTS_MAX: Final = 1_000
 GRACEFUL_STOP_S: Final = 1
 BACKLOG: Final = 128
+
+_log = EventLog("management")
 
 
 def ready_route(is_ready: Callable[[], bool]) -> Route:
@@ -53,6 +60,15 @@ def metrics_only(application: ASGIApp) -> ASGIApp:
     return part
 
 
+class _HttpProtocol(H11Protocol):
+    def send_400_response(self, msg: str) -> None:
+        if is_client_hello(bytes(self.conn.trailing_data[0][:2])):
+            peer = format_peer(self.transport.get_extra_info("peername"))
+            host = format_peer(self.transport.get_extra_info("sockname"))
+            _log.warning("HTTP connection refused", peer=peer, port=host, reason=TLS_CLIENT)
+        super().send_400_response(msg)
+
+
 class HttpServer:
     """`purpose` and `settings` are for whoever reads why it cannot listen."""
 
@@ -61,7 +77,10 @@ class HttpServer:
         endpoint: Endpoint,
         purpose: str = "HTTP",
         settings: str = "--http-port or management.tcp.port",
+        tls: TlsSide | None = None,
     ) -> None:
+        self._tls = tls
+        self._acceptor: TlsAcceptor | None = None
         self._endpoint = endpoint
         self._purpose = purpose
         self._settings = settings
@@ -82,7 +101,7 @@ class HttpServer:
         config = uvicorn.Config(
             application,
             loop="none",
-            http="h11",
+            http=_HttpProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -96,12 +115,23 @@ class HttpServer:
         config.load()
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
-        await self._server.startup(sockets=[self._socket])
+        await self._server.startup(sockets=[] if self._tls else [self._socket])
+        if self._tls is not None:
+            self._acceptor = TlsAcceptor(self._tls, self._encrypted, CONCURRENT_REQUESTS_MAX)
+            self._acceptor.listen(self._socket, BACKLOG)
+
+    def _encrypted(self) -> asyncio.BaseProtocol:
+        """As uvicorn makes them where it accepts connections itself."""
+        server = self._server
+        assert server is not None, "it is started before anybody is let in"
+        return _HttpProtocol(server.config, server.server_state, server.lifespan.state)
 
     async def stop(self) -> None:
         """Lets requests finish, for a second; also right when `start` was never reached."""
         if self._socket is None:
             return
+        if self._acceptor is not None:
+            self._acceptor.close()
         bound, self._socket = self._socket, None
         if self._server is None:
             bound.close()

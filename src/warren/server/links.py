@@ -32,6 +32,8 @@ from warren.server.link_protocol import LinkProtocol
 from warren.server.logs import EventLog
 from warren.server.served_inquiries import Answerer, ServedInquiries, nobody_answers
 from warren.server.sockets import address_of, bind
+from warren.server.tls.acceptor import TlsAcceptor
+from warren.server.tls.sides import TlsSides
 
 RECONNECT_S_MIN: Final = 0.05
 RECONNECT_S_MAX: Final = 2.0
@@ -157,8 +159,8 @@ class Links:
         self.context = context
         self.me = me
         self.nodes: dict[str, AskedNode] = {}
-        self.server_tls: ssl.SSLContext | None = None
         self.client_tls: ssl.SSLContext | None = None
+        self._tls: TlsAcceptor | None = None
         self.on_applied: Callable[[str, int], None] = lambda node, revision: None
         self.on_counted: Callable[[str, Counted], None] = lambda node, news: None
         # What a node is told as soon as there is a link to it.
@@ -182,12 +184,24 @@ class Links:
     def endpoint(self) -> Endpoint:
         return address_of(self._socket)
 
+    def speak_tls(self, tls: TlsSides) -> None:
+        """If it is configured; before any link is made."""
+        if tls.links is not None:
+            self._tls = TlsAcceptor(tls.links, self._accept, LINKS_ACCEPTED_MAX)
+            self.client_tls = tls.links_asking
+
     async def open(self) -> None:
+        if self._tls is not None:
+            self._tls.listen(self._socket, BACKLOG)
+            return
         self._server = await asyncio.get_running_loop().create_server(
-            self._accept, sock=self._socket, backlog=BACKLOG, ssl=self.server_tls
+            self._accept, sock=self._socket, backlog=BACKLOG
         )
 
     def close(self) -> None:
+        if self._tls is not None:
+            self._tls.close()
+            self._socket.close()
         if self._server is not None:
             self._server.close()
         for node in tuple(self.nodes):

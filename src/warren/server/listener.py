@@ -17,7 +17,8 @@ from typing import Final, Protocol
 from warren.model.clock import Clock
 from warren.server.config_values import Endpoint
 from warren.server.logs import EventLog
-from warren.server.sockets import address_of, bind
+from warren.server.sockets import address_of, bind, format_peer
+from warren.server.tls.acceptor import TlsAcceptor, TlsSide
 
 # For the metadata file, message store files, HTTP clients and whatever libraries open.
 DESCRIPTORS_KEPT: Final = 128
@@ -74,7 +75,8 @@ class ConnectionRegistry:
 
 class AmqpListener:
     """Sockets for AMQP clients; each connection is made by `make_connection`, which registers
-    itself with the registry when its socket is there and goes from it when the socket is gone."""
+    itself with the registry when its socket is there and goes from it when the socket is gone.
+    Where TLS is spoken, it is made when the handshake has been passed."""
 
     def __init__(
         self,
@@ -89,50 +91,78 @@ class AmqpListener:
         self._refusals = _RefusalLog(clock, registry.limit)
         # Accepted in this turn of the loop; they register themselves in the next one.
         self._arriving = 0
+        self._tls: TlsAcceptor | None = None
         self._sockets: list[socket.socket] = []
+        self._tls_sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
         self._suspended: tuple[Endpoint, ...] = ()
+        self._suspended_tls: tuple[Endpoint, ...] = ()
+        self.is_open = False
 
     def bind(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Take the addresses; clients are refused until `open`. Raises CannotListenError."""
         for endpoint in endpoints:
             self._sockets.append(bind(endpoint, "AMQP", "--port or listeners.tcp"))
 
+    def bind_tls(self, endpoints: tuple[Endpoint, ...], side: TlsSide) -> None:
+        """The same for clients that speak TLS."""
+        self._tls = TlsAcceptor(side, self._make_connection, refuses=self._refusal)
+        for endpoint in endpoints:
+            self._tls_sockets.append(bind(endpoint, "AMQP over TLS", "listeners.ssl"))
+
     @property
     def endpoints(self) -> list[Endpoint]:
         return [address_of(bound) for bound in self._sockets]
 
     @property
-    def is_open(self) -> bool:
-        return bool(self._servers)
+    def tls_endpoints(self) -> list[Endpoint]:
+        return [address_of(bound) for bound in self._tls_sockets]
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
         for bound in self._sockets:
             server = await loop.create_server(self._accept, sock=bound, backlog=self._backlog)
             self._servers.append(server)
+        for bound in self._tls_sockets:
+            assert self._tls is not None, "it was bound for"
+            self._tls.listen(bound, self._backlog)
+        self.is_open = True
 
     def close(self) -> None:
         """Accept no more; connections that are there stay."""
+        self.is_open = False
         for server in self._servers:
             server.close()
-        for bound in self._sockets:
+        if self._tls is not None:
+            self._tls.close()
+        for bound in (*self._sockets, *self._tls_sockets):
             bound.close()
         self._servers.clear()
         self._sockets.clear()
+        self._tls_sockets.clear()
+
+    @property
+    def _is_full(self) -> bool:
+        shaking_hands = 0 if self._tls is None else len(self._tls)
+        return len(self._registry) + self._arriving + shaking_hands >= self._registry.limit
+
+    def _refusal(self) -> str:
+        return "connection limit of the node is reached" if self._is_full else ""
 
     def suspend(self) -> None:
         """Let the addresses go, to take them again with `resume`."""
-        self._suspended = tuple(self.endpoints)
+        self._suspended, self._suspended_tls = tuple(self.endpoints), tuple(self.tls_endpoints)
         self.close()
 
     async def resume(self) -> None:
         """Raises CannotListenError."""
         self.bind(self._suspended)
+        if self._tls is not None:
+            self.bind_tls(self._suspended_tls, self._tls.side)
         await self.open()
 
     def _accept(self) -> asyncio.BaseProtocol:
-        if len(self._registry) + self._arriving >= self._registry.limit:
+        if self._is_full:
             return _Refused(self._refusals)
         self._arriving += 1
         asyncio.get_running_loop().call_soon(self._arrived)
@@ -173,18 +203,6 @@ class _RefusalLog:
             limit=self._limit,
             refused=self._refused,
         )
-
-
-def endpoint_of(socket_name: object) -> Endpoint:
-    """As the socket has it; nothing is known of one that is closed."""
-    if isinstance(socket_name, tuple) and len(socket_name) >= 2:
-        return Endpoint(str(socket_name[0]), int(socket_name[1]))
-    return Endpoint("unknown", 0)
-
-
-def format_peer(peername: object) -> str:
-    known = endpoint_of(peername)
-    return str(known) if known.port else "unknown"
 
 
 def raise_descriptor_limit() -> int:

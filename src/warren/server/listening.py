@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 def listeners_of(node: Node) -> list[Listener]:
     """A drained node has none for AMQP."""
     found = [_listener("amqp", endpoint) for endpoint in node.amqp_endpoints]
+    found += (_listener("amqp/ssl", endpoint) for endpoint in node.amqps_endpoints)
     if node.cluster is not None:
         found.append(_listener("clustering", node.cluster.links.endpoint))
-    found.append(_listener("http", node.http_endpoint))
+    found += (_listener(scheme, endpoint) for scheme, endpoint in node.http_endpoints.items())
     if node.metrics_endpoint is not None:
         found.append(_listener("http/prometheus", node.metrics_endpoint))
     return found

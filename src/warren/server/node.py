@@ -52,13 +52,13 @@ from warren.server.logs import EventLog
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
+from warren.server.tls.sides import tls_sides
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from warren.server.cluster import Cluster
-    from warren.server.http import HttpServer
 
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
 STOP_CONNECTIONS_S: Final = 5.0
@@ -121,7 +121,8 @@ class Node:
             self.broker, self.messages.counts, self.open_connections, clock
         )
         self._parts = AsyncExitStack()
-        self._http_endpoint: Endpoint | None = None
+        self.http_endpoints: dict[str, Endpoint] = {}
+        """By scheme; http first, if there is one."""
         self.cluster = _cluster_of(self.context, self.store)
         self.maintenance = Maintenance(self._listener, self.connections, self.cluster)
         self.metrics_endpoint: Endpoint | None = None
@@ -136,11 +137,16 @@ class Node:
 
     @property
     def http_endpoint(self) -> Endpoint:
-        assert self._http_endpoint is not None, "the node is not started"
-        return self._http_endpoint
+        assert self.http_endpoints, "the node is not started"
+        return next(iter(self.http_endpoints.values()))
+
+    @property
+    def amqps_endpoints(self) -> list[Endpoint]:
+        return self._listener.tls_endpoints
 
     async def start(self) -> None:
-        """Raises CannotListenError, DataDirectoryError or MetadataError, with nothing left open."""
+        """Raises CannotListenError, TlsConfigError, DataDirectoryError or MetadataError, with
+        nothing left open."""
         started_at = time.monotonic()
         async with AsyncExitStack() as parts:
             await self._start_parts(parts)
@@ -152,7 +158,8 @@ class Node:
             "node is ready",
             name=self.config.name,
             amqp=",".join(map(str, self.amqp_endpoints)) or "none",
-            http=self.http_endpoint,
+            amqps=",".join(map(str, self.amqps_endpoints)) or "none",
+            **self.http_endpoints,
             data_dir=self.config.data_dir,
             connections_max=self.connections.limit,
             memory_bytes_max=self.alarms.memory.limit_bytes,
@@ -162,23 +169,22 @@ class Node:
 
     async def _start_parts(self, parts: AsyncExitStack) -> None:
         # Imported here: it is a third of the time to the first line of our own.
-        from warren.server.http import HttpServer, metrics_only
+        from warren.server.http_side import HttpSide
 
+        tls = tls_sides(self.config)
         parts.callback(self.context.timers.close)
         parts.callback(self._listener.close)
         self._listener.bind(self.config.tcp_listeners)
-        http = HttpServer(Endpoint(self.config.http_ip, self.config.http_port))
-        http.bind()
-        self._http_endpoint = http.endpoint
+        if tls.amqp is not None:
+            self._listener.bind_tls(self.config.ssl_listeners, tls.amqp)
+        http = HttpSide(self.config, tls.http)
         parts.push_async_callback(http.stop)
+        http.bind()
+        self.http_endpoints, self.metrics_endpoint = http.endpoints, http.metrics_endpoint
         if self.cluster is not None:
+            self.cluster.links.speak_tls(tls)
             self.cluster.bind()
             parts.callback(self.cluster.close)
-        metrics = self._metrics_server()
-        for server in metrics:
-            server.bind()
-            parts.push_async_callback(server.stop)
-            self.metrics_endpoint = server.endpoint
         claim_data_directory(self.config.data_dir, self.config.name)
         if self.cluster is None:
             check_metadata(self.config.data_dir, METADATA_FILE)
@@ -198,12 +204,8 @@ class Node:
         self.governor.start()
         parts.callback(self.governor.stop)
         parts.push_async_callback(self.broker.stop)
-        application = self._application()
-        await http.start(application)
+        await http.start(self._application())
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
-        for server in metrics:
-            await server.start(metrics_only(application))
-            parts.push_async_callback(server.stop)
         parts.push_async_callback(self._close_connections)
         if self.cluster is not None:
             self.cluster.listeners = lambda: listeners_of(self)
@@ -215,16 +217,6 @@ class Node:
         self._take_samples()
         if self.config.consumer_timeout_ms:
             self._tick_channels()
-
-    def _metrics_server(self) -> list[HttpServer]:
-        """One, if Prometheus is to have a port of its own."""
-        from warren.server.http import HttpServer
-
-        config = self.config
-        if config.prometheus_port is None:
-            return []
-        endpoint = Endpoint(config.prometheus_ip or config.http_ip, config.prometheus_port)
-        return [HttpServer(endpoint, "Prometheus", "prometheus.tcp.port")]
 
     def _application(self) -> Starlette:
         """What answers over HTTP. Management knows the node, never the other way round."""

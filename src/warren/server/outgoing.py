@@ -52,7 +52,8 @@ class Outgoing:
 
     def attach(self, transport: asyncio.Transport) -> None:
         transport.set_write_buffer_limits(TRANSPORT_BYTES_HIGH, TRANSPORT_BYTES_LOW)
-        self._fd = transport.get_extra_info("socket").fileno()
+        if transport.get_extra_info("sslcontext") is None:
+            self._fd = transport.get_extra_info("socket").fileno()
         self.transport = transport
 
     def detach(self) -> None:

@@ -21,6 +21,7 @@ from warren.server.data_directory import DataDirectoryError, wipe_data_directory
 from warren.server.logs import EventLog, configure_logs
 from warren.server.node import Node
 from warren.server.sockets import CannotListenError
+from warren.server.tls.context import TlsConfigError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -103,7 +104,7 @@ async def _serve_until_reset(
     node.on_reset_wanted = wishes.reset
     try:
         await node.start()
-    except (CannotListenError, DataDirectoryError, MetadataError) as error:
+    except (CannotListenError, TlsConfigError, DataDirectoryError, MetadataError) as error:
         raise NodeFailedError(str(error)) from error
     await wishes.is_wanted.wait()
     await node.stop()

@@ -58,6 +58,18 @@ def address_of(bound: socket.socket) -> Endpoint:
     return Endpoint(None if host in {"::", "0.0.0.0"} else host, port)
 
 
+def endpoint_of(socket_name: object) -> Endpoint:
+    """As the socket has it; nothing is known of one that is closed."""
+    if isinstance(socket_name, tuple) and len(socket_name) >= 2:
+        return Endpoint(str(socket_name[0]), int(socket_name[1]))
+    return Endpoint("unknown", 0)
+
+
+def format_peer(peername: object) -> str:
+    known = endpoint_of(peername)
+    return str(known) if known.port else "unknown"
+
+
 def is_loopback(host: str) -> bool:
     """Whether a peer's address is this machine's own, also written as IPv6."""
     return host == "::1" or host.removeprefix("::ffff:").startswith("127.")

@@ -24,7 +24,7 @@ from warren.protocol.negotiation import (
     CloseConnection,
     Event,
 )
-from warren.protocol.sasl import Plain
+from warren.protocol.sasl import Credentials, External, Plain
 from warren.wire.tables import encode_table
 
 CAPABLE = Table(
@@ -118,8 +118,8 @@ def test_t009_a_mechanism_we_know_but_do_not_offer_is_invalid() -> None:
 
 
 def test_t010_a_guest_from_afar_is_refused_like_a_bad_password() -> None:
-    def only_local(_mechanism: str, username: str, _password: bytes) -> str:
-        raise LoginRefused(f"user '{username}' can only connect via localhost")
+    def only_local(_mechanism: str, credentials: Credentials) -> str:
+        raise LoginRefused(f"user '{credentials.username}' can only connect via localhost")
 
     machine = Handshake(HandshakeSettings(server_properties("test")), only_local, open_vhost)
     actions = after(HEADER_SENT, start_ok(properties=CAPABLE), machine=machine)
@@ -127,3 +127,24 @@ def test_t010_a_guest_from_afar_is_refused_like_a_bad_password() -> None:
     (action,) = actions
     assert isinstance(action, CloseConnection)
     assert action.reason.endswith("user 'guest' can only connect via localhost")
+
+
+def test_external_logs_in_whom_the_certificate_names_whatever_the_response_says() -> None:
+    machine = handshake(mechanisms=(External("O=client"),))
+    tune = sent(after(HEADER_SENT, start_ok(b"somebody", "EXTERNAL"), machine=machine))
+    assert isinstance(tune, Connection.Tune)
+
+
+def test_external_is_refused_with_its_reason_in_the_log_alone() -> None:
+    machine = handshake(mechanisms=(External("", "no name found"),))
+    step = start_ok(b"", "EXTERNAL", properties=CAPABLE)
+    (action,) = after(HEADER_SENT, step, machine=machine)
+    assert isinstance(action, CloseConnection)
+    assert action.reason == "EXTERNAL login refused: no name found"
+    assert "no name found" not in str(action.error)
+
+
+def test_external_without_a_certificate_to_show_is_an_invalid_mechanism() -> None:
+    step = start_ok(b"", "EXTERNAL", properties=CAPABLE)
+    _, reason = silent(after(HEADER_SENT, step))
+    assert reason == "COMMAND_INVALID - invalid authentication mechanism 'EXTERNAL'"

@@ -13,6 +13,7 @@ from pamqp.commands import Connection
 from warren.auth.permissions import Permission
 from warren.auth.users import User
 from warren.model.errors import HardError
+from warren.protocol.sasl import Credentials
 from warren.server.admission import Admission
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
@@ -36,7 +37,7 @@ def admission(node: Node) -> Admission:
 
 @pytest.fixture
 def guest(admission: Admission) -> User:
-    return admission.authenticate("guest", b"guest", peer_is_loopback=True)
+    return admission.authenticate(Credentials("guest", b"guest"), "127.0.0.1")
 
 
 def refusal(admission: Admission, user: User, vhost: str) -> str:

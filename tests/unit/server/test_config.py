@@ -10,6 +10,7 @@ from warren.server.config import Config, settings
 from warren.server.config_file import ConfigError, parse_config, read_config_file
 from warren.server.config_pending import PENDING
 from warren.server.config_values import Endpoint, byte_size
+from warren.server.tls.options import ManagementTls, TlsOptions
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 
 
@@ -108,7 +109,19 @@ def test_an_unknown_key_like_nothing_else_gets_no_suggestion() -> None:
             "listeners.tcp.a = ::1:5672",
             "write an IPv6 address in brackets, as in [::1]:5672; got '::1:5672'",
         ),
-        ("auth_mechanisms.1 = EXTERNAL", "expected one of PLAIN, AMQPLAIN, got 'EXTERNAL'"),
+        ("auth_mechanisms.1 = NTLM", "expected one of PLAIN, AMQPLAIN, EXTERNAL, got 'NTLM'"),
+        ("listeners.ssl.1 = here", "expected PORT or ADDRESS:PORT, got 'here'"),
+        ("ssl_options.verify = maybe", "expected one of verify_peer, verify_none, got 'maybe'"),
+        (
+            "ssl_options.versions.1 = sslv3",
+            "expected one of tlsv1, tlsv1.1, tlsv1.2, tlsv1.3, got 'sslv3'",
+        ),
+        ("ssl_options.cert = MIIB", "name a PEM file with ssl_options.certfile instead"),
+        ("ssl_options.psk_identity = me", "shared keys are not spoken here"),
+        (
+            "management.ssl.port = 70000",
+            "expected a whole number from 0 to 65535, got '70000'",
+        ),
         (
             "log.console.level = loud",
             "expected one of debug, info, warning, error, critical, none, got 'loud'",
@@ -139,7 +152,7 @@ def test_a_bad_value_is_an_error_that_says_what_is_wanted(line: str, complaint: 
 
 def test_a_line_that_is_no_setting_is_an_error() -> None:
     assert problems_of("[{rabbit, []}].") == [
-        "test.conf:1: expected key = value, got '[{rabbit, []}].'"
+        "test.conf:1: expected key = value, got '[{rabbit, ...'"
     ]
 
 
@@ -164,11 +177,9 @@ def test_all_ways_to_handle_partitions_are_taken(strategy: str) -> None:
         "queue_index_max_journal_entries = 4096",
         "cluster_partition_handling.pause_if_all_down.recover = autoheal",
         "cluster_partition_handling.pause_if_all_down.nodes.1 = rabbit@a",
-        "listeners.ssl.default = 5671",
-        "ssl_options.cacertfile = ca.pem",
-        "ssl_options.versions.1 = tlsv1.2",
+        "ssl_options.log_alert = true",
         "tcp_listen_options.nodelay = true",
-        "management.ssl.port = 15671",
+        "management.ssl.idle_timeout = 60000",
         "log.file.level = info",
     ],
 )
@@ -178,6 +189,31 @@ def test_keys_of_parts_to_come_are_checked_and_named_as_without_effect(line: str
     assert read.values == {}
 
 
+def test_options_of_tls_are_read_for_each_part_that_speaks_it() -> None:
+    config = config_of(
+        "listeners.ssl.default = 5671\n"
+        "ssl_options.cacertfile = ca.pem\n"
+        "ssl_options.password = pass # not a part of it\n"
+        "ssl_options.versions.1 = tlsv1.2\n"
+        "ssl_options.versions.2 = tlsv1.3\n"
+        "management.ssl.port = 15671\n"
+        "management.ssl.verify = verify_peer\n"
+        "warren.cluster_links.ssl_options.depth = 1\n"
+    )
+    assert config.ssl_listeners == (Endpoint(None, 5671),)
+    assert config.ssl_options == TlsOptions(
+        cacertfile="ca.pem", password="pass", versions=("tlsv1.2", "tlsv1.3")
+    )
+    assert config.management_tls == ManagementTls(port=15671, verify="verify_peer")
+    assert config.link_tls == TlsOptions(depth=1)
+
+
+def test_a_line_without_a_sign_is_told_by_its_first_word_since_the_rest_may_be_secret() -> None:
+    assert problems_of("default_pass hunter2") == [
+        "test.conf:1: expected key = value, got 'default_pass ...'"
+    ]
+
+
 def test_no_key_is_both_acted_on_and_pending() -> None:
     assert set(settings()) & set(PENDING) == set()
 
@@ -185,7 +221,7 @@ def test_no_key_is_both_acted_on_and_pending() -> None:
 def test_every_setting_has_a_meaning_to_print_and_a_default_it_would_accept() -> None:
     for setting in settings().values():
         assert setting.meaning
-        default = getattr(Config(), setting.attribute)
+        default = setting.value_in(Config())
         if setting.combine is None and default is not None:
             assert default == "" or setting.read(str(default)) == default
 

@@ -23,4 +23,9 @@ def test_every_key_is_on_the_page_with_what_it_means() -> None:
 
 def test_secrets_have_no_default_worth_hiding_but_the_known_one() -> None:
     secret = [s.key for s in settings().values() if s.is_secret]
-    assert secret == ["default_pass"]
+    assert secret == [
+        "ssl_options.password",
+        "management.ssl.password",
+        "default_pass",
+        "warren.cluster_links.ssl_options.password",
+    ]

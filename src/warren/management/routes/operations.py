@@ -95,7 +95,7 @@ async def _environment(call: Call) -> list[JsonObject]:
     """Every setting of the configuration file, with the value that is in force."""
     shown = []
     for key, setting in settings().items():
-        value = _shown(getattr(call.node.config, setting.attribute))
+        value = _shown(setting.value_in(call.node.config))
         hidden = setting.is_secret and value
         shown.append(
             {"key": key, "value": _HIDDEN if hidden else value, "meaning": setting.meaning}

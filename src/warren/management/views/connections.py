@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
 from warren.server.connection import AmqpConnection
+from warren.server.connection_events import tls_facts
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -37,19 +38,12 @@ def show_connection(node: Node, connection: AmqpConnection) -> JsonObject:
         "host": host.host,
         "name": details.name,
         "node": node.config.name,
-        "peer_cert_issuer": None,
-        "peer_cert_subject": None,
-        "peer_cert_validity": None,
         "peer_host": peer.host,
         "peer_port": peer.port,
         "pid": connection.pid(),
         "port": host.port,
         "protocol": "AMQP 0-9-1",
-        "ssl": False,
-        "ssl_cipher": None,
-        "ssl_hash": None,
-        "ssl_key_exchange": None,
-        "ssl_protocol": None,
+        "ssl": details.tls is not None,
         "state": connection.state,
         "timeout": details.limits.heartbeat_s,
         "type": "network",
@@ -57,5 +51,6 @@ def show_connection(node: Node, connection: AmqpConnection) -> JsonObject:
         "user_provided_name": connection.name or "",
         "user_who_performed_action": user,
         "vhost": connection.vhost.name,
+        **{fact: value or None for fact, value in tls_facts(details.tls).items()},
         **node.statistics.of_connection(connection),
     }

@@ -10,6 +10,7 @@ from warren.cluster.node_states import Listener
 from warren.management.json import JsonObject
 from warren.protocol.capabilities import COMPATIBLE_VERSION, PRODUCT
 from warren.server.listening import listeners_of
+from warren.server.tls.sides import http_options
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -66,7 +67,6 @@ def show_listeners(node: Node) -> list[JsonObject]:
 
 
 def show_contexts(node: Node) -> list[JsonObject]:
-    endpoint = node.http_endpoint
     return [
         {
             "description": f"{PRODUCT} Management",
@@ -74,9 +74,19 @@ def show_contexts(node: Node) -> list[JsonObject]:
             "node": node.config.name,
             "path": "/",
             "port": str(endpoint.port),
-            "ssl_opts": [],
+            "ssl_opts": [] if scheme == "http" else _certificate_files(node),
         }
+        for scheme, endpoint in node.http_endpoints.items()
     ]
+
+
+def _certificate_files(node: Node) -> JsonObject:
+    options, _ = http_options(node.config)
+    return {
+        "cacertfile": options.cacertfile,
+        "certfile": options.certfile,
+        "keyfile": options.keyfile,
+    }
 
 
 def _listener(node: Node, listener: Listener) -> JsonObject:

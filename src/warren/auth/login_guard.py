@@ -1,0 +1,87 @@
+"""Makes guessing of passwords slow: whoever failed too often is not looked at for a while.
+
+Failures are counted per address and user, and per address alone, where many users may be at home:
+there ten times as many are allowed. Nobody can lock a user out from elsewhere. While an address is
+held off even the right password is refused, since otherwise the guessing could go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from warren.model.clock import Clock
+from warren.model.errors import LoginRefused
+
+WINDOW_MS: Final = 60_000
+FAILURES_MAX_DEFAULT: Final = 30
+# How many more an address may have for all its users together.
+USERS_PER_ADDRESS: Final = 10
+# Addresses and users remembered; the longest known is forgotten for one that is new.
+REMEMBERED_MAX: Final = 10_000
+
+_ALL_USERS: Final = ""
+
+
+class TooManyFailures(LoginRefused):
+    """`wait_s` from now it may be tried again."""
+
+    def __init__(self, reason: str, wait_s: int) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+@dataclass(slots=True)
+class _Failures:
+    until_ms: int
+    count: int = 0
+
+
+class LoginGuard:
+    """`failures_max` a minute; 0: as many as one likes."""
+
+    def __init__(self, clock: Clock, failures_max: int = FAILURES_MAX_DEFAULT) -> None:
+        self._clock = clock
+        self._failures_max = failures_max
+        self._failures: dict[tuple[str, str], _Failures] = {}
+
+    def __len__(self) -> int:
+        return len(self._failures)
+
+    def require_room(self, address: str, user: str) -> None:
+        """Raises TooManyFailures."""
+        if not self._failures:
+            return
+        self._require_room((address, user), self._failures_max, f"user '{user}' - ")
+        self._require_room((address, _ALL_USERS), self._failures_max * USERS_PER_ADDRESS, "")
+
+    def failed(self, address: str, user: str) -> None:
+        if self._failures_max:
+            self._count((address, user))
+            self._count((address, _ALL_USERS))
+
+    def succeeded(self, address: str, user: str) -> None:
+        self._failures.pop((address, user), None)
+
+    def _require_room(self, key: tuple[str, str], limit: int, who: str) -> None:
+        known = self._failures.get(key)
+        if known is None:
+            return
+        left_ms = known.until_ms - self._clock.now_ms()
+        if left_ms <= 0:
+            del self._failures[key]
+        elif known.count >= limit:
+            wait_s = -(-left_ms // 1000)
+            raise TooManyFailures(
+                f"{who}too many failed logins from {key[0]}; next try in {wait_s} s", wait_s
+            )
+
+    def _count(self, key: tuple[str, str]) -> None:
+        now_ms = self._clock.now_ms()
+        known = self._failures.get(key)
+        if known is None or known.until_ms <= now_ms:
+            self._failures.pop(key, None)
+            if len(self._failures) >= REMEMBERED_MAX:
+                del self._failures[next(iter(self._failures))]
+            known = self._failures[key] = _Failures(now_ms + WINDOW_MS)
+        known.count += 1

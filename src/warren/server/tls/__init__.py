@@ -1,0 +1,1 @@
+"""TLS for AMQP, HTTP and links: what is configured, contexts, handshakes, certificates."""
