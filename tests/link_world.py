@@ -37,6 +37,7 @@ class Surroundings:
         self.reply_desk = AbstractQueue()
         self.due: list[Handle] = []
         self.inquired_of: list[OfAsker] = []
+        self.is_frozen = False
 
     def answers_due(self, handle: Handle) -> None:
         self.due.append(handle)

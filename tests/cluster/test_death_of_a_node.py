@@ -75,6 +75,18 @@ def test_consumers_are_cancelled_publishes_nacked_and_the_queue_is_down(
     assert body_of(consumer, f"{name}-elsewhere") == b"the others go on"
 
 
+def test_a_killed_node_is_known_to_be_dead_before_its_session_would_end(
+    cluster: ClusterOfNodes, home: NodeProcess, second: BlockingChannel, name: str
+) -> None:
+    """Whoever had a link to it is refused now, and ends its session: topology goes on."""
+    eventually(lambda: all(map(_has_link_to_first, cluster.nodes[1:])), "links stand")
+    home.kill()
+    second.queue_declare(name)
+    logs = [node.log() for node in cluster.nodes[1:]]
+    assert any("its session is ended node=n1@localhost" in log for log in logs)
+    assert not any("nodes have not applied a change in time" in log for log in logs)
+
+
 def test_a_node_that_is_killed_and_started_again_at_once_has_its_durable_queues_back(
     cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, second: BlockingChannel, name: str
 ) -> None:
@@ -150,6 +162,12 @@ def test_a_node_that_stops_in_good_order_is_not_waited_for(
     other.queue_declare(name)
     other.queue_delete(name)
     assert "nodes have not applied a change in time" not in cluster.nodes[1].log()
+
+
+def _has_link_to_first(node: NodeProcess) -> bool:
+    """In its present life."""
+    log = node.log()
+    return log.rfind("link stands node=n1@localhost") > log.rfind("node is up node=n1@localhost")
 
 
 def _count_or_none(channel: BlockingChannel, name: str) -> int | None:

@@ -27,6 +27,7 @@ def test_a_node_whose_name_is_taken_does_not_start(
     node.launch()
     assert node.await_end(40) == EXIT_UNAVAILABLE
     assert re.search(r"Error: there is a living node 'n2@localhost' in cluster '.*'", node.log())
+    assert not (node.data_dir / "msg_stores").exists(), "it heard of it before it did anything"
     first.queue_declare(name)
     assert not cluster.nodes[1].has_ended
 

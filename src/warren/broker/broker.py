@@ -22,7 +22,15 @@ from warren.broker.services import Services
 from warren.broker.telling_admin import TellingAdmin
 from warren.broker.vhost import VirtualHost
 from warren.metadata.keys import KeyKind, parse_key, prefix
-from warren.metadata.store import CancelWatch, Change, Lease, LeaseLost, MetadataStore, Record
+from warren.metadata.store import (
+    CancelWatch,
+    Change,
+    Lease,
+    LeaseLost,
+    MetadataStore,
+    MetadataUnavailable,
+    Record,
+)
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
@@ -112,12 +120,16 @@ class Broker:
             return False
         return True
 
+    def forget_lease(self) -> None:
+        """It cannot be revoked: it ends by itself."""
+        self._lease = None
+
     async def stop(self) -> None:
         """Stop following the store. Queues are left as they are: they end with the node."""
         if self._cancel_watch is not None:
             self._cancel_watch()
         if self._lease is not None:
-            with suppress(LeaseLost):
+            with suppress(LeaseLost, MetadataUnavailable):
                 await self.store.revoke(self._lease)
 
     # Virtual hosts.

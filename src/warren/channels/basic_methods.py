@@ -13,7 +13,7 @@ from warren.channels.channel_events import consumer_created, consumer_deleted
 from warren.channels.names import arguments_of, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_replies
 from warren.channels.transaction import Settlement, settle
-from warren.model.errors import not_allowed, not_implemented, precondition_failed
+from warren.model.errors import SoftError, not_allowed, not_implemented, precondition_failed
 from warren.queues.arguments import QueueType, consumer_priority, validate_consumer_arguments
 from warren.queues.boundary import AbstractQueue, Fetched, Holder
 from warren.queues.consumers import Consumer
@@ -127,6 +127,11 @@ async def _get_remote(
     fetched = await queue.fetch()
     if fetched.queued is None:
         return _get_empty(channel, queue)
+    try:
+        await channel.session.host.acting()
+    except SoftError:
+        queue.requeued([fetched.queued])
+        raise
     _send_get_ok(channel, queue, fetched, method.no_ack)
     return None
 
@@ -138,6 +143,7 @@ async def _get_when_loaded(
     queued = None
     while queued is None:
         await channel.session.host.until(queue.when_loaded)
+        await channel.session.host.acting()
         queued = queue.get()
         if queued is None and not queue.message_count:
             return _get_empty(channel, queue)

@@ -8,7 +8,7 @@ from typing import Any
 from pamqp import commands
 
 from warren.channels.channel import Channel
-from warren.channels.closing import give_back, stop_consuming
+from warren.channels.closing import give_back, stop_consuming, tell_confirms
 from warren.channels.confirms import Confirms
 from warren.channels.transaction import Transaction
 from warren.model.errors import not_implemented, precondition_failed
@@ -16,8 +16,7 @@ from warren.wire.methods import Access, Method
 
 
 async def close(channel: Channel, method: commands.Channel.Close) -> None:
-    if channel.confirms is not None:
-        channel.confirms.flush()
+    tell_confirms(channel)
     channel.is_closing = True
     consumed = stop_consuming(channel)
     await channel.session.host.deletions_done()

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from warren.queues.boundary import AbstractQueue
 
 
+def tell_confirms(channel: Channel) -> None:
+    """The last chance to tell what is safe by now, unless the node may not tell."""
+    if channel.confirms is not None:
+        if not channel.session.host.is_frozen:
+            channel.confirms.flush()
+        channel.confirms.is_closed = True
+
+
 def release_channel(channel: Channel) -> None:
     give_back(channel, stop_consuming(channel))
 

@@ -9,6 +9,7 @@ cdef class Confirms:
     cdef object _on_due
     cdef MessageCounters _counters
     cdef bint _is_due
+    cdef public bint is_closed
     cdef public uint64_t last_sequence
     cdef uint64_t _safe_up_to
     cdef uint64_t _told_up_to

@@ -29,6 +29,7 @@ class Confirms:
         self._on_due = on_due
         self._counters = counters
         self._is_due = False
+        self.is_closed = False
         self.last_sequence = 0
         # Everything up to here is safe and, beyond `_told_up_to`, not yet told.
         self._safe_up_to = 0
@@ -72,6 +73,8 @@ class Confirms:
 
     def flush(self) -> None:
         self._is_due = False
+        if self.is_closed:  # and its number may be another channel's by now
+            return
         self._counters.confirm += self._safe_up_to - self._told_up_to + len(self._safe)
         if self._safe or self._refused or self.unconfirmed:
             self._flush_mixed()

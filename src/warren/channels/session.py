@@ -23,12 +23,12 @@ from warren.auth.users import User
 from warren.broker.events import ACTING_USER
 from warren.channels.channel import Channel
 from warren.channels.channel_events import channel_closed, channel_created
-from warren.channels.closing import release_channel
+from warren.channels.closing import release_channel, tell_confirms
 from warren.channels.confirms import Confirms
 from warren.channels.dispatch import HANDLERS
 from warren.channels.intake import Intake
 from warren.channels.reply_to import ReplyRegistry
-from warren.metadata.store import MetadataError
+from warren.metadata.store import MetadataError, MetadataUnavailable
 from warren.model.errors import (
     AmqpError,
     HardError,
@@ -36,6 +36,7 @@ from warren.model.errors import (
     channel_error,
     command_invalid,
     internal_error,
+    metadata_unreachable,
     not_allowed,
 )
 from warren.model.limits import ALLOWED_PER_CHANNEL_MAX
@@ -112,6 +113,15 @@ class SessionHost(Protocol):
 
     async def output_drained(self) -> None:
         """Wait until the client has read most of what was sent to it."""
+        ...
+
+    @property
+    def is_frozen(self) -> bool:
+        """The node may neither confirm nor deliver at this moment."""
+        ...
+
+    async def acting(self) -> None:
+        """Wait until it may; raises a SoftError if that takes too long."""
         ...
 
     async def storage_ready(self) -> None:
@@ -274,11 +284,16 @@ class Session:
         ACTING_USER.set(self.user.name)  # of this task alone
         try:
             reply = await work
-            if reply is not None and not self.intake.is_closed:
-                self.send(channel, reply)
+            if reply is not None:
+                await self.host.acting()  # it may be as good as a confirm
+                if not self.intake.is_closed:
+                    self.send(channel, reply)
         except AmqpError as error:
             if not self.intake.is_closed:
                 self.fail(channel.number, error, error.method_ids or ids)
+        except MetadataUnavailable as error:
+            if not self.intake.is_closed:
+                self.fail(channel.number, metadata_unreachable(str(error)), ids)
         except MetadataError as error:
             # Nothing has changed, here or on the disk: the client may try again when it is well.
             if not self.intake.is_closed:
@@ -310,8 +325,7 @@ class Session:
     ) -> None:
         if channel.is_closing:
             return
-        if channel.confirms is not None:
-            channel.confirms.flush()
+        tell_confirms(channel)
         channel.is_closing = True
         self.send(channel, commands.Channel.Close(error.code, error.reply_text, *ids))
         release_channel(channel)

@@ -23,10 +23,12 @@ class AppliedRevisions:
     def __init__(self, make_signal: Callable[[], Signal]) -> None:
         self._make_signal = make_signal
         self._applied: dict[str, int] = {}
+        self._heard: dict[str, int] = {}
         self._waiting: dict[object, tuple[int, Signal]] = {}
 
     def joined(self, node: str) -> None:
-        self._applied.setdefault(node, 0)
+        """What it said before counts: it may have known of its own session before we did."""
+        self._applied.setdefault(node, self._heard.get(node, 0))
 
     def left(self, node: str) -> None:
         self._applied.pop(node, None)
@@ -34,8 +36,9 @@ class AppliedRevisions:
 
     def heard(self, node: str, revision: int) -> None:
         """A node that has no session yet, or none any more, is not waited for."""
+        self._heard[node] = max(self._heard.get(node, 0), revision)
         if node in self._applied:
-            self._applied[node] = max(self._applied[node], revision)
+            self._applied[node] = self._heard[node]
             self._wake()
 
     def behind(self, revision: int) -> list[str]:

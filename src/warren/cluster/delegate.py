@@ -42,7 +42,7 @@ from warren.cluster.control import (
 from warren.cluster.inbox import Inbox
 from warren.cluster.link_consumer import LinkConsumer
 from warren.model.counters import MessageCounters
-from warren.model.errors import AmqpError, not_found
+from warren.model.errors import AmqpError, metadata_unreachable, not_found
 from warren.queues.boundary import AbstractQueue, Holder
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import Deliveries, TurnClock, UnknownDeliveryTag
@@ -65,6 +65,11 @@ class Surroundings(Protocol):
     turn_clock: TurnClock
     vhosts: Mapping[str, VirtualHost]
     reply_desk: AbstractQueue
+
+    @property
+    def is_frozen(self) -> bool:
+        """This node may neither confirm nor deliver at the moment."""
+        ...
 
     def answers_due(self, handle: Handle) -> None:
         """Call its `flush` at the end of this turn."""
@@ -219,6 +224,9 @@ class Delegate:
             error = not_found("the queue is not there any more")
             self._fail(request.id, error)
             return
+        if self._around.is_frozen:
+            self._fail(request.id, metadata_unreachable(f"the home of {queue.record} is frozen"))
+            return
         try:
             match request:
                 case Consume():
@@ -278,7 +286,7 @@ class Delegate:
 
     def _get_loaded(self, handle: Handle, number: int) -> None:
         if self._handles.get(handle.number) is handle:
-            self._get(handle, number)
+            self._request(Get(number, handle.number))
 
     def _send_got(self, handle: Handle, queued: QueuedMessage) -> None:
         tag = handle.deliveries.track(queued, Holder(handle.queue))

@@ -16,7 +16,10 @@ from warren.metadata.store import MetadataError
 # How long a node may be out of touch with the store. Shorter finds dead nodes sooner; longer
 # forgives longer pauses of a machine.
 SESSION_TTL_S: Final = 6.0
-SESSION_KEEP_ALIVE_S: Final = SESSION_TTL_S / 3
+SESSION_KEEP_ALIVE_S: Final = SESSION_TTL_S / 4
+# So much before the end of its session a node stops to act: for what lies between looking at the
+# clock and the bytes being gone, and for clocks that do not run equally fast.
+SESSION_MARGIN_S: Final = 1.0
 
 
 class Session(msgspec.Struct, frozen=True):

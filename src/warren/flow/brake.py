@@ -3,7 +3,8 @@
 Nearly always there is not, and then this is one attribute. While it is on, connections take the
 careful way (see `server/throttle.py`) and may end up waiting here:
 
-- for alarms, because they published while a node was short of something;
+- for alarms, because they published while a node was short of something, or while this node
+  could not act at all (`freeze`);
 - for a credit, because they charged it when it was exhausted.
 
 They go on in the order they came, a few per turn of the loop: each has a read's worth of work, and
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from warren.flow.alarms import AlarmBoard, AlarmChange
+from warren.flow.alarms import AlarmBoard, AlarmChange, blocked_reason
 from warren.flow.credit import Credit
 from warren.model.clock import Clock
 
@@ -35,6 +36,8 @@ class Brake:
         self.clock = clock
         self.overdrawn: Credit | None = None
         """The credit that was charged last without having room: clear this, publish, look again."""
+        self.frozen_reason = ""
+        """Why this node may not act at the moment, if so."""
         self._exhausted: dict[Credit, None] = {}
         self._blocked: dict[Held, None] = {}
         self._waiting: dict[Credit, dict[Held, None]] = {}
@@ -43,7 +46,22 @@ class Brake:
 
     @property
     def has_alarm(self) -> bool:
-        return bool(self.board.resources)
+        """Publishers are to wait."""
+        return bool(self.board.resources or self.frozen_reason)
+
+    @property
+    def blocked_reason(self) -> str:
+        """What connection.blocked says."""
+        return self.frozen_reason or blocked_reason(self.board.resources)
+
+    def freeze(self, reason: str) -> None:
+        self.frozen_reason = reason
+        self._update()
+
+    def thaw(self) -> None:
+        self.frozen_reason = ""
+        self._update()
+        self._resume_soon()
 
     def watch(self, credit: Credit) -> None:
         """From now on those who overdraw it wait."""
@@ -94,7 +112,7 @@ class Brake:
 
     def _update(self) -> None:
         self._waiting = {credit: held for credit, held in self._waiting.items() if held}
-        self.is_on = bool(self.board.resources or self._exhausted or self._blocked or self._waiting)
+        self.is_on = bool(self.has_alarm or self._exhausted or self._blocked or self._waiting)
 
     def _resume_soon(self) -> None:
         if not self._is_resuming and (self._blocked or self._waiting):

@@ -52,6 +52,8 @@ FORMAT: Final = b"warren 1"
 IN_FLIGHT_MAX: Final = 256
 # How long a change is tried: longer than etcd needs to choose another leader.
 PATIENCE_S: Final = 10.0
+# A keep-alive that is not answered by then is better sent to another member.
+KEEP_ALIVE_S_MAX: Final = 1.0
 OPERATIONS_ADVICE: Final = "start etcd with --max-txn-ops=65536 --max-request-bytes=33554432"
 
 # In `turns` everything reads this, and the end of a lease, which touches nobody knows what, writes
@@ -62,8 +64,11 @@ _EVERYTHING: Final = ""
 class EtcdStore:
     """Implements `store.MetadataStore`; `namespace` parts clusters that share one etcd."""
 
-    def __init__(self, address: EtcdAddress, namespace: str = "default") -> None:
+    def __init__(
+        self, address: EtcdAddress, namespace: str = "default", patience_s: float = PATIENCE_S
+    ) -> None:
         self.address = address
+        self._patience_s = patience_s
         self.namespace = namespace
         self._prefix = f"/warren/{namespace}/"
         self._copy = EtcdCopy()
@@ -183,11 +188,13 @@ class EtcdStore:
 
         async def once() -> int:
             requests = [rpc.LeaseKeepAliveRequest(ID=lease.id)]
-            async for answer in self._client.stream(rpc.LeaseStub, "LeaseKeepAlive", requests):
+            async for answer in self._client.stream(
+                rpc.LeaseStub, "LeaseKeepAlive", requests, KEEP_ALIVE_S_MAX
+            ):
                 return int(answer.TTL)
             raise AssertionError("a stream that ends raises")
 
-        if await self._patiently(once, max(lease.ttl_s, 1.0)) <= 0:
+        if await self._patiently(once, min(lease.ttl_s, KEEP_ALIVE_S_MAX)) <= 0:
             raise LeaseLost(f"lease {lease.id:x} expired or was revoked")
 
     async def revoke(self, lease: Lease) -> None:
@@ -244,7 +251,7 @@ class EtcdStore:
         self, attempt: Callable[[], Awaitable[Any]], patience_s: float | None = None
     ) -> Any:
         """Again on the next member while nobody answers; the last failure when time is up."""
-        deadline = asyncio.get_running_loop().time() + (patience_s or PATIENCE_S)
+        deadline = asyncio.get_running_loop().time() + (patience_s or self._patience_s)
         while True:
             try:
                 return await attempt()

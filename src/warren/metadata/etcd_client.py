@@ -23,6 +23,7 @@ from warren.metadata.etcd_channel import GrpcChannel, GrpcError
 from warren.metadata.store import MetadataUnavailable, MetadataUnusable
 
 CALL_TIMEOUT_S: Final = 3.0
+CONNECT_TIMEOUT_S: Final = 1.0
 
 # A member that has lost its leader ends a watch that asks for one, instead of falling silent.
 _NEEDS_LEADER: Final = ("hasleader", "true")
@@ -77,8 +78,13 @@ class EtcdClient:
             raise self._failure(channel, endpoint, error) from None
         return answer_type.FromString(octets)
 
-    async def stream(self, stub: type, method: str, requests: Iterable[Any]) -> AsyncIterator[Any]:
-        """Answers to a stream of requests that is kept open; raises as `call` does."""
+    async def stream(
+        self, stub: type, method: str, requests: Iterable[Any], timeout_s: float | None = None
+    ) -> AsyncIterator[Any]:
+        """Answers to a stream of requests that is kept open; raises as `call` does.
+
+        With a time-out, if one of them takes longer.
+        """
         channel = self._channel or await self._connect()
         endpoint = self.endpoint
         path, answer_type = _method(stub, method)
@@ -87,9 +93,15 @@ class EtcdClient:
             stream = channel.stream(path, (*self._metadata, _NEEDS_LEADER))
             for request in requests:
                 stream.write(request.SerializeToString())
-            while (octets := await stream.read()) is not None:
+            while True:
+                async with asyncio.timeout(timeout_s):
+                    octets = await stream.read()
+                if octets is None:
+                    raise NoAnswer(f"etcd at {endpoint} ended a stream")
                 yield answer_type.FromString(octets)
-            raise NoAnswer(f"etcd at {endpoint} ended a stream")
+        except TimeoutError:
+            self._leave(channel)
+            raise NoAnswer(f"etcd at {endpoint} does not answer in {timeout_s:g} s") from None
         except GrpcError as error:
             raise self._failure(channel, endpoint, error) from None
         finally:
@@ -118,7 +130,7 @@ class EtcdClient:
         tls = await asyncio.to_thread(_tls, self.address) if self.address.is_tls else None
         channel = None
         try:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 channel = await GrpcChannel.open(endpoint, tls)
                 self._metadata = await self._authenticate(channel)
         except (TimeoutError, OSError) as error:

@@ -101,6 +101,11 @@ def resource_error(explanation: str) -> HardError:
     return HardError(506, "RESOURCE_ERROR", explanation)
 
 
+def metadata_unreachable(explanation: str) -> SoftError:
+    """For AMQP a 506 is hard; but the connection is fine, and so are its other channels."""
+    return SoftError(506, "RESOURCE_ERROR", explanation)
+
+
 def not_allowed(explanation: str) -> HardError:
     return HardError(530, "NOT_ALLOWED", explanation)
 

@@ -3,7 +3,7 @@
     session of this node put -> others see it, link to us, and wait for us before they say ok
     session of another put   -> link to it, its queues get an asker
     session of another gone  -> its queues are down: publishes refused, consumers cancelled
-    our own lease lost       -> a new life: another lease, another session
+    our own session gone     -> a new life: another lease, another session (`session_keeper`)
 
 The session goes up last at a start and down first at a stop.
 """
@@ -51,8 +51,10 @@ from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links
 from warren.server.logs import EventLog
 from warren.server.membership import Membership
+from warren.server.namesake import is_answering
 from warren.server.node_states import NodeStates, Own
 from warren.server.partition_handling import explain_strategy
+from warren.server.session_keeper import SessionKeeper
 
 LEASE_FILE: Final = "lease"
 # Longer than a dead predecessor's session can last, in case it left no sign of its lease.
@@ -68,7 +70,9 @@ class Cluster:
     def __init__(self, context: ConnectionContext, store: ClusterStore) -> None:
         config = context.config
         self.name = config.name
-        self.incarnation = new_token()
+        self.incarnation = ""
+        """Of the session put last."""
+        self.keeper = SessionKeeper(context, self._put_session)
         self.sessions: dict[str, Session] = {}
         self._context = context
         self._store = store
@@ -80,7 +84,7 @@ class Cluster:
         # Where this node listens; whoever starts it knows.
         self.listeners: Callable[[], list[Listener]] = list
         secret = config.cluster_secret.encode()
-        me = Identity(store.namespace, self.name, self.incarnation, __version__, secret)
+        me = Identity(store.namespace, self.name, new_token(), __version__, secret)
         self.links = Links(context, me)
         self.links.on_applied = store.applied.heard
         self.membership = Membership(context, store)
@@ -88,6 +92,7 @@ class Cluster:
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
         self.states = NodeStates(own, store, context.brake.board)
         self._count_over_all_nodes()
+        self.links.on_dead = self._end_session_of
         context.queue_factory.node = self.name
         context.queue_factory.make_remote = self.make_remote
         context.reply_registry.node = self.name
@@ -122,32 +127,45 @@ class Cluster:
             self._store.watch(follow)
             records = await self._store.range(prefix(kind))
             follow([Change(record.key, record) for record in records])
+        await self._require_name()
 
-    async def join(self, lease: Lease) -> None:
+    async def join(self) -> None:
         """Everything is in place: let the others know. Raises NotWelcome or NameTaken."""
         await self.links.meet()
         self._store.watch(self._applied)
         self.links.tell_applied(self._store.revision)
         await self.links.open()
-        await self.renew(lease)
+        await self.keeper.join()
         await self.membership.enrol()
         explain_strategy(self._context.config.partition_handling)
         self.states.start()
         _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
 
-    async def renew(self, lease: Lease) -> None:
-        """Put the session, now or again; a predecessor of our name may take a while to go."""
+    async def _require_name(self) -> None:
+        """Raises NameTaken if a living node of our name says so itself."""
+        record = await self._store.get(node_key(self.name))
+        session = None if record is None else decode_session(record.value)
+        if session is not None:
+            address = Endpoint(session.cluster_host, session.cluster_port)
+            if await is_answering(self.links, address):
+                raise self._name_taken()
+
+    def _name_taken(self) -> NameTaken:
+        return NameTaken(
+            f"there is a living node '{self.name}' in cluster '{self._store.namespace}' "
+            "already; choose another name with --name, or stop that one"
+        )
+
+    async def _put_session(self, lease: Lease) -> None:
+        """Another life; a predecessor of our name may take a while to go. Raises NameTaken."""
+        self.incarnation = new_token()
         await asyncio.to_thread(_write_lease, self._lease_file, lease)
         key = node_key(self.name)
         deadline = asyncio.get_running_loop().time() + NAME_WAIT_S_MAX
-        while not await self._store.transact(
-            [Check(key, 0)], [Put(key, encode_session(self._session(lease)), lease)]
-        ):
+        put = Put(key, encode_session(self._session(lease)), lease)
+        while not await self._store.tell(put, Check(key, 0)):
             if asyncio.get_running_loop().time() > deadline:
-                raise NameTaken(
-                    f"there is a living node '{self.name}' in cluster '{self._store.namespace}' "
-                    "already; choose another name with --name, or stop that one"
-                )
+                raise self._name_taken()
             await asyncio.sleep(NAME_RETRY_S)
         # The others have forgotten what went with the old session.
         self.states.tell()
@@ -156,7 +174,11 @@ class Cluster:
     async def leave(self) -> None:
         """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
         self._store.is_leaving = True
+        await self.keeper.stop()
         self.states.stop()
+        if self._context.tenure.is_frozen:
+            self.broker.forget_lease()
+            return
         keys = node_key(self.name), node_state_key(self.name)
         with suppress(MetadataUnavailable):
             await self._store.transact([], [Delete(key) for key in keys])
@@ -190,10 +212,13 @@ class Cluster:
     def _on_changes(self, changes: Sequence[Change]) -> None:
         for change in changes:
             key = parse_key(change.key)
-            if key is None or key.kind is not KeyKind.NODE or key.parts[0] == self.name:
+            if key is None or key.kind is not KeyKind.NODE:
                 continue
             session = decode_session(change.record.value) if change.record is not None else None
-            if session is None:
+            if key.parts[0] == self.name:
+                if session is None or session.incarnation != self.incarnation:
+                    self.keeper.session_gone()
+            elif session is None:
                 self._left(key.parts[0])
             else:
                 self._joined(session)
@@ -219,10 +244,20 @@ class Cluster:
             return
         del self._reply_desks[name]
         self.links.remove(name)
-        self.links.forget_incarnation(name, session.incarnation)
         self._store.applied.left(name)
         self.tallies.forget(name)
         _log.warning("node is down", node=name)
+
+    async def _end_session_of(self, name: str) -> None:
+        """A node's door is shut: waiting for its session to end would only keep clients waiting.
+
+        The lease is that of the life whose link broke; a later life has another.
+        """
+        session = self.sessions.get(name)
+        if session is not None:
+            _log.warning("node has shut its port: its session is ended", node=name)
+            with suppress(MetadataUnavailable):
+                await self._store.revoke(Lease(session.lease, SESSION_TTL_S))
 
     def _queues_of(self, node: str) -> list[RemoteQueue]:
         return [

@@ -19,8 +19,8 @@ _log = EventLog("cluster")
 
 
 class ClusterStore(EtcdStore):
-    def __init__(self, address: EtcdAddress, namespace: str) -> None:
-        super().__init__(address, namespace)
+    def __init__(self, address: EtcdAddress, namespace: str, patience_s: float) -> None:
+        super().__init__(address, namespace, patience_s)
         self.applied = AppliedRevisions(asyncio.get_running_loop().create_future)
         self.is_leaving = False
         """The others have stopped talking to this node, or are about to."""
@@ -31,9 +31,9 @@ class ClusterStore(EtcdStore):
             await self.applied_everywhere()
         return is_done
 
-    async def tell(self, change: Operation) -> None:
+    async def tell(self, change: Operation, *checks: Check) -> bool:
         """Make a change that nobody has to have applied before we go on."""
-        await super().transact([], [change])
+        return await super().transact(checks, [change])
 
     async def applied_everywhere(self) -> None:
         """All nodes know what this one knows."""

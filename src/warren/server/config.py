@@ -228,6 +228,12 @@ class Config:
         "cluster_partition_handling", one_of(*STRATEGIES), PAUSE_MINORITY,
         "what nodes without the majority of etcd do: all values mean that they pause",
     )  # fmt: skip
+    metadata_timeout_ms: int = setting(
+        "warren.metadata_timeout",
+        whole_number(100, 2**31 - 1),
+        10_000,
+        "time a request waits for the majority of the metadata store, in ms; then error 506",
+    )
     log_level: str = setting("log.console.level", _LEVEL, "info", "least level that is logged")
     log_connection_level: str = setting(
         "log.connection.level", _LEVEL, "debug", "the same, for connections coming and going"

@@ -153,7 +153,9 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         context = self._context
-        context.turn_clock.now_ms = context.clock.now_ms()
+        now_ms = context.turn_clock.now_ms = context.clock.now_ms()
+        if now_ms >= context.look_at_tenure_ms:
+            context.look_at_tenure()
         if self._landing is not None:
             self._landing = None
             self.reader.landed(nbytes)
@@ -394,7 +396,10 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
     def _made_throttle(self) -> Throttle:
         if self._throttle is None:
             tell = self._send if self.capabilities.connection_blocked else None
-            self._throttle = Throttle(self._context.brake, self.reader, tell, self._take_up)
+            timeout_ms = self._context.config.metadata_timeout_ms
+            self._throttle = Throttle(
+                self._context.brake, self.reader, tell, self._take_up, timeout_ms
+            )
         return self._throttle
 
     def _end_throttle(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
@@ -14,12 +15,15 @@ from warren.broker.queue_host import QueueFactory
 from warren.channels.reply_to import ReplyDesk, ReplyRegistry
 from warren.flow.alarms import AlarmBoard
 from warren.flow.brake import Brake
+from warren.flow.tenure import Tenure, unlimited
+from warren.metadata.etcd_address import is_etcd_address
 from warren.protocol.capabilities import server_properties
 from warren.protocol.handshake import HandshakeSettings
 from warren.protocol.sasl import KNOWN_MECHANISMS, External, Mechanism
 from warren.server.admission import Admission
 from warren.server.clock import LoopClock
 from warren.server.config import Config
+from warren.server.frozen import FrozenNode
 from warren.server.listener import ConnectionRegistry
 from warren.server.timer_wheel import TimerWheel
 from warren.server.tls.login import external_login
@@ -27,6 +31,8 @@ from warren.server.turn import FlushTurn
 
 READ_BUFFER_BYTES: Final = 131_072
 _TOKEN_BYTES: Final = 16
+_NEVER_MS: Final = 2**63
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class ConnectionContext:
@@ -54,12 +60,26 @@ class ConnectionContext:
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
         self.reply_desk = ReplyDesk(self.reply_registry)
-        self.flush_turn = FlushTurn(self.loop)
+        self.tenure = Tenure(awake_or_not_s) if is_etcd_address(config.metadata) else unlimited()
+        self.flush_turn = FlushTurn(self.loop, self.tenure)
+        self.frozen = FrozenNode(self.tenure, self.brake, config.metadata_timeout_ms)
+        # A process that has slept finds out before it takes in more, if it can.
+        self.look_at_tenure_ms = _NEVER_MS
         self.turn_clock = queue_factory.turn_clock
         # Reads of all connections land here, one after the other: nothing is kept in it.
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
         self.started_at_ms = clock.now_ms()
         self._connections_opened = 0
+
+    def extend_tenure(self, until_s: float) -> None:
+        """The session is certain until then."""
+        left_ms = int((until_s - awake_or_not_s()) * 1000)
+        self.look_at_tenure_ms = self.clock.now_ms() + left_ms
+        self.tenure.extend(until_s)
+
+    def look_at_tenure(self) -> None:
+        self.look_at_tenure_ms = _NEVER_MS
+        self.tenure.holds()
 
     def pid(self, connection_number: int, channel_number: int) -> str:
         """As Erlang names its processes, since tools split them: node, when it was started, a
@@ -88,6 +108,11 @@ class ConnectionContext:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+
+def awake_or_not_s() -> float:
+    """Seconds that never go back, and go on while the process or the whole machine sleeps."""
+    return time.clock_gettime(_CLOCK)
 
 
 def new_token() -> str:

@@ -76,6 +76,7 @@ class DirectConnection(SessionServices):
         """
         channel = self.channel
         self._require_size(len(message.body))
+        await self.acting()
         if channel.transaction is None:
             channel.transaction = Transaction(channel)
         message.flags = MANDATORY
@@ -100,6 +101,7 @@ class DirectConnection(SessionServices):
 
     async def get(self, queue: str) -> QueuedMessage | None:
         """The head of a queue, unacknowledged until `settle` or the end of this connection."""
+        await self.acting()
         deliveries = self.channel.deliveries
         tag = deliveries.next_tag
         await _finish(basic_methods.get(self.channel, commands.Basic.Get(queue=queue)))

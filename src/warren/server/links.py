@@ -3,6 +3,10 @@
 A link to another node is kept for as long as that node has a session, and made anew whenever it
 breaks, at once and then ever less often. Whether a node is alive is for its session to say, never
 for a link: a broken link only means that nothing gets through at the moment.
+
+With one exception, which makes failover quick: where a link stood and broke, and the machine now
+*refuses* to connect, there is no such process any more. Then its session is ended for it. Silence
+proves nothing: the machine may be cut off, stopped, or slow, and it would be wrong to act for it.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from warren.broker.vhost import VirtualHost
@@ -37,6 +42,8 @@ from warren.server.tls.sides import TlsSides
 
 RECONNECT_S_MIN: Final = 0.05
 RECONNECT_S_MAX: Final = 2.0
+# So many refusals in a row, where there was a link before, mean that the process is gone.
+REFUSALS_OF_THE_DEAD: Final = 2
 CONNECT_S_MAX: Final = 5.0
 BACKLOG: Final = 128
 # Every node asks every other over one link; more than that are strangers.
@@ -56,6 +63,10 @@ class ServedLink:
         self._context = context
         self._link = link
         self.inquiries = ServedInquiries(link.peer, link.say, context.spawn, answerer)
+
+    @property
+    def is_frozen(self) -> bool:
+        return not self._context.tenure.holds()
 
     def answers_due(self, handle: Handle) -> None:
         self._link.outgoing.confirms_due(handle)
@@ -80,6 +91,10 @@ class AskedNode:
         self.asker = Asker(name, loop.create_future, lambda r: links.on_applied(name, r))
         self._links = links
         self._link: LinkProtocol | None = None
+        self._me = replace(links.me, incarnation=secrets.token_hex(NONCE_BYTES))
+        """Publishes are numbered for as long as this object lives: it is one asker."""
+        self._refusals = 0
+        self._has_stood = False
         self._task = loop.create_task(self._keep_linked())
 
     def close(self) -> None:
@@ -104,16 +119,22 @@ class AskedNode:
             self.is_tried.set()
             if reason is None:
                 wait_s = RECONNECT_S_MIN
+                self._has_stood = True
                 reason = await lost
                 self.asker.disconnected()
             _log.warning("no link", node=self.name, address=self.address, reason=reason)
+            on_dead = self._links.on_dead
+            is_dead = self._has_stood and self._refusals == REFUSALS_OF_THE_DEAD
+            if is_dead and on_dead is not None:
+                await on_dead(self.name)
             await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, RECONNECT_S_MAX)
+            if self._refusals == 0 or self._refusals > REFUSALS_OF_THE_DEAD:
+                wait_s = min(wait_s * 2, RECONNECT_S_MAX)
 
     async def _connect(self, lost: asyncio.Future[str]) -> str | None:
         """None once the link stands, else why it does not; `lost` tells of its end."""
         links = self._links
-        handshake = AskerHandshake(links.me, self.name, secrets.token_bytes(NONCE_BYTES))
+        handshake = AskerHandshake(self._me, self.name, secrets.token_bytes(NONCE_BYTES))
         stands: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         link = links.new_link(is_client=True)
         link.peer = self.name
@@ -145,12 +166,15 @@ class AskedNode:
                     self.address.port,
                     ssl=links.client_tls,
                 )
+                self._refusals = 0
                 link.say(handshake.begin())
                 return await stands
         except TimeoutError:
             link.abort("it took too long")
             return f"no answer within {CONNECT_S_MAX:g} s"
         except OSError as error:
+            is_refused = isinstance(error, ConnectionRefusedError)
+            self._refusals = self._refusals + 1 if is_refused else 0
             return error.strerror or str(error)
 
 
@@ -167,9 +191,11 @@ class Links:
         self.greetings: Callable[[], Sequence[Control]] = tuple
         self.answerer: Answerer = nobody_answers
         """Of what the management API of other nodes asks ours, which sets it before `open`."""
+        self.on_dead: Callable[[str], Awaitable[None]] | None = None
         self.revision = 0
         self._accepted: dict[LinkProtocol, tuple[Delegate, ServedLink]] = {}
-        self._inboxes: dict[tuple[str, str], dict[AbstractQueue, Inbox]] = {}
+        # Of each node's last asker. They outlive a session: who comes back goes on counting.
+        self._inboxes: dict[str, tuple[str, dict[AbstractQueue, Inbox]]] = {}
         self._arriving: set[LinkProtocol] = set()
         self._server: asyncio.Server | None = None
         self._socket: Any = None
@@ -224,10 +250,6 @@ class Links:
         if node is not None:
             node.close()
 
-    def forget_incarnation(self, name: str, incarnation: str) -> None:
-        """It will not send anything again."""
-        self._inboxes.pop((name, incarnation), None)
-
     def tell_applied(self, revision: int) -> None:
         """Our topology is that of this revision: everybody who waits for us may go on."""
         self.revision = revision
@@ -277,7 +299,10 @@ class Links:
     def _serve(self, link: LinkProtocol, handshake: ServerHandshake) -> None:
         peer = handshake.peer
         link.peer = peer.node
-        inboxes = self._inboxes.setdefault((peer.node, peer.incarnation), {})
+        asker, inboxes = self._inboxes.get(peer.node, ("", {}))
+        if asker != peer.incarnation:
+            inboxes = {}
+            self._inboxes[peer.node] = (peer.incarnation, inboxes)
         served = ServedLink(self.context, link, self.answerer)
         delegate = Delegate(served, inboxes, lambda r: self.on_applied(peer.node, r))
         delegate.on_counted = lambda news: self.on_counted(peer.node, news)

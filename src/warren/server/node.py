@@ -209,7 +209,7 @@ class Node:
         parts.push_async_callback(self._close_connections)
         if self.cluster is not None:
             self.cluster.listeners = lambda: listeners_of(self)
-            await self.cluster.join(self.broker.lease)
+            await self.cluster.join()
             parts.push_async_callback(self.cluster.leave)
         for prepare in self.before_clients:
             await prepare()
@@ -230,10 +230,13 @@ class Node:
         self.broker.on_vhost_deleted.append(self._on_vhost_deleted)
         self.broker.on_user_deleted.append(self._on_user_deleted)
         await self.broker.start()
+        if self.cluster is None:
+            self._keep_lease()
+        else:
+            self.cluster.keeper.start()
         for vhost in self.broker.vhosts:
             await self.messages.open(vhost)
         await self.messages.forget_unclaimed()
-        self._keep_lease()
 
     async def _open_messages(self) -> None:
         """Before there are queues: they are made with what they had."""
@@ -258,12 +261,9 @@ class Node:
 
     async def _keep_alive(self) -> None:
         try:
-            is_alive = await self.broker.keep_alive()
+            await self.broker.keep_alive()
         except MetadataUnavailable as error:
             _log.warning("the node's lease could not be kept alive", reason=error)
-            return
-        if not is_alive and self.cluster is not None:
-            await self.cluster.renew(self.broker.lease)
 
     def _on_vhost_deleted(self, name: str) -> None:
         for connection in self.open_connections():
@@ -327,7 +327,9 @@ def _metadata_store(config: Config) -> MetadataStore:
     # Imported here: gRPC is large, and a node alone needs none of it.
     from warren.server.cluster_store import ClusterStore
 
-    return ClusterStore(parse_etcd_address(config.metadata), config.cluster_name or "default")
+    address = parse_etcd_address(config.metadata)
+    patience_s = config.metadata_timeout_ms / 1000
+    return ClusterStore(address, config.cluster_name or "default", patience_s)
 
 
 def _cluster_of(context: ConnectionContext, store: MetadataStore) -> Cluster | None:

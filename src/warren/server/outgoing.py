@@ -7,6 +7,13 @@ unread, we stop reading questions (`is_unread`).
 
 A client that reads fast should not wait for the end of the turn, in which a publisher may bring
 thousands of messages: whenever enough has gathered it is written at once.
+
+**Frozen.** A node whose tenure is over delivers and confirms nothing, and may say everything else
+(heartbeats, connection.blocked, errors). Before each write the tenure is asked. If it turns out to
+be over, whatever is encoded by then, here and for all others, is *withheld*: it cannot be told
+apart any more. From then on deliveries are held back as if the client did not read, confirms stay
+in their list, and what is encoded is harmless. Withheld words are written first of all after the
+thaw; if the node lost its session meanwhile, they are void, and so is the connection.
 """
 
 from __future__ import annotations
@@ -34,8 +41,8 @@ class Confirming(Protocol):
 
 class Outgoing:
     __slots__ = (
-        "_confirms_due", "_drained", "_fd", "_turn", "is_paused", "output", "transport",
-        "writes",
+        "_confirms_due", "_drained", "_fd", "_turn", "_withheld", "is_paused", "output",
+        "transport", "writes",
     )  # fmt: skip
 
     def __init__(self, frame_max: int, turn: FlushTurn) -> None:
@@ -43,6 +50,7 @@ class Outgoing:
         self._confirms_due: list[Confirming] = []
         self._drained: asyncio.Future[None] | None = None
         self._fd = -1
+        self._withheld: list[bytes | memoryview] = []
         self.is_paused = False
         self.writes = 0
         self.transport: asyncio.Transport | None = None
@@ -55,10 +63,14 @@ class Outgoing:
         if transport.get_extra_info("sslcontext") is None:
             self._fd = transport.get_extra_info("socket").fileno()
         self.transport = transport
+        self._turn.open.add(self)
+        self.output.is_congested = self._turn.tenure.is_frozen
 
     def detach(self) -> None:
         """The socket is gone; what was still to be said is dropped."""
+        self._turn.open.discard(self)
         self.transport = None
+        self._withheld.clear()
         self.output.take()
         self.output.waiting.clear()
         self._confirms_due.clear()
@@ -81,13 +93,31 @@ class Outgoing:
 
     def flush(self) -> None:
         """Write what this turn produced, confirms last; then the consumers may have more."""
-        if self._confirms_due:
+        if self._confirms_due and self._turn.tenure.holds():
             due, self._confirms_due = self._confirms_due, []
             for confirms in due:
                 confirms.flush()
         self._write()
         if not self.is_paused and (self.output.is_congested or self.output.waiting):
             self._wake_consumers()
+
+    def freeze(self) -> None:
+        self.output.is_congested = True
+        if self.output.size:
+            self._withheld += self.output.take()
+
+    def thaw(self) -> None:
+        withheld, self._withheld = self._withheld, []
+        if withheld and self.transport is not None:
+            write_now(self.transport, self._fd, withheld)
+        if self._confirms_due:
+            self._await_turn()
+        if not self.is_paused:
+            self._wake_consumers()
+
+    def forfeit(self) -> None:
+        if self._withheld and self.transport is not None:
+            self.transport.abort()
 
     def pause(self) -> None:
         self.is_paused = True
@@ -108,15 +138,20 @@ class Outgoing:
 
     def _write_early(self) -> None:
         self._write()
-        self.output.is_congested = self.is_paused
+        self.output.is_congested = self.is_paused or self._turn.tenure.is_frozen
 
     def _write(self) -> None:
+        self._turn.tenure.holds()  # if not, what we have has just been withheld
         pieces = self.output.take()
-        if pieces and self.transport is not None:
+        if self._withheld:
+            self._withheld += pieces
+        elif pieces and self.transport is not None:
             self.writes += 1
             write_now(self.transport, self._fd, pieces)
 
     def _wake_consumers(self) -> None:
+        if self._turn.tenure.is_frozen:
+            return
         self.output.is_congested = False
         waiting, self.output.waiting = self.output.waiting, []
         for consumer in waiting:

@@ -64,6 +64,13 @@ class SessionServices:
         register(done.set)
         await done.wait()
 
+    @property
+    def is_frozen(self) -> bool:
+        return not self._context.tenure.holds()
+
+    async def acting(self) -> None:
+        await self._context.frozen.acting()
+
     async def storage_ready(self) -> None:
         if self._context.open_messages is not None:
             await self._context.open_messages(self.vhost.name)

@@ -5,6 +5,9 @@ wait, and the socket is not read any more. A connection that publishes nothing n
 client hears connection.blocked once, if it said that it understands, and connection.unblocked
 when no alarm is left. Deliveries, confirms and heartbeats are written all the while.
 
+While the node is frozen, publishes are held in the same way, and requests for a while: see
+`frozen`.
+
 With a credit exhausted, events are taken one by one, and the first that charges it is the last
 for now. The client is told nothing: this is over in milliseconds.
 
@@ -20,7 +23,6 @@ from typing import Any, TypeAlias
 from pamqp import commands
 
 from warren.channels.intake import Intake
-from warren.flow.alarms import blocked_reason
 from warren.flow.brake import Brake
 from warren.flow.credit import Credit
 from warren.flow.states import (
@@ -31,6 +33,8 @@ from warren.flow.states import (
     diagnose,
     state_of,
 )
+from warren.model.clock import TimerHandle
+from warren.server.frozen import HeldRequests, pass_harmless
 from warren.wire.codec import FrameReader, Message
 from warren.wire.methods import Method
 
@@ -38,14 +42,21 @@ Tell: TypeAlias = Callable[[Method], None]
 
 
 class Throttle:
-    __slots__ = ("_brake", "_channel_flows", "_flow", "_is_told", "_reader", "_take_up", "_tell",
-                 "is_stopped")  # fmt: skip
+    __slots__ = ("_brake", "_channel_flows", "_flow", "_is_told", "_reader", "_requests",
+                 "_take_up", "_tell", "_timer", "is_stopped")  # fmt: skip
 
     def __init__(
-        self, brake: Brake, reader: FrameReader, tell: Tell | None, take_up: Callable[[], None]
+        self,
+        brake: Brake,
+        reader: FrameReader,
+        tell: Tell | None,
+        take_up: Callable[[], None],
+        request_timeout_ms: int,
     ) -> None:
         """`tell` sends to a client that knows connection.blocked; `take_up` goes on with what it
         had sent, and with reading."""
+        self._requests = HeldRequests(request_timeout_ms)
+        self._timer: TimerHandle | None = None
         self._brake = brake
         self._reader = reader
         self._tell = tell
@@ -59,6 +70,8 @@ class Throttle:
         """As `Intake.process`; with `is_stopped` after it, read no more."""
         if self.is_stopped:
             return start
+        if self._brake.frozen_reason:
+            return self._process_frozen(intake, events, start)
         if self._brake.has_alarm:
             return self._process_up_to_publish(intake, events, start)
         return self._process_in_steps(intake, events, start)
@@ -89,8 +102,39 @@ class Throttle:
     def _stop_for_alarms(self) -> None:
         self.is_stopped = True
         self._brake.wait_for_alarms(self)
+        self._tell_blocked()
+
+    def _process_frozen(self, intake: Intake, events: list[Any], start: int) -> int:
+        """Leaves in the list what has to wait; one more read is looked at, then none."""
+        held = events[start:] = pass_harmless(intake, events[start:])
+        if held and not intake.is_closed:
+            self._brake.wait_for_alarms(self)
+            self._requests.look_at(held, self._brake.clock.now_ms())
+            self._await_requests(intake)
+            if any(type(event) is Message for event in held):
+                self._tell_blocked()
+        return start
+
+    def _await_requests(self, intake: Intake) -> None:
+        self._stop_timer()
+        due_ms = self._requests.due_ms
+        if due_ms is not None:
+            wait_ms = max(0, due_ms - self._brake.clock.now_ms())
+            self._timer = self._brake.clock.call_later(wait_ms, lambda: self._fail_overdue(intake))
+
+    def _fail_overdue(self, intake: Intake) -> None:
+        self._timer = None
+        self._requests.fail_overdue(intake, self._brake.clock.now_ms())
+        self._take_up()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tell_blocked(self) -> None:
         if self._tell is not None and not self._is_told:
-            self._tell(commands.Connection.Blocked(blocked_reason(self._brake.board.resources)))
+            self._tell(commands.Connection.Blocked(self._brake.blocked_reason))
             self._is_told = True
 
     def _process_in_steps(self, intake: Intake, events: list[Any], start: int) -> int:
@@ -113,6 +157,7 @@ class Throttle:
 
     def _release(self) -> None:
         self.is_stopped = False
+        self._stop_timer()
         now_ms = self._brake.clock.now_ms()
         self._flow.release(now_ms)
         for flow in self._channel_flows.values():
@@ -123,7 +168,8 @@ class Throttle:
 
     def state(self) -> str:
         now_ms = self._brake.clock.now_ms()
-        return connection_state(self._flow, self.is_stopped, self._brake.has_alarm, now_ms)
+        is_stopped = self.is_stopped or self._is_told
+        return connection_state(self._flow, is_stopped, self._brake.has_alarm, now_ms)
 
     def channel_state(self, number: int) -> str:
         return state_of(self._channel_flows.get(number), self._brake.clock.now_ms())
@@ -131,7 +177,7 @@ class Throttle:
     def bottleneck(self) -> str:
         """What holds it up, or did so lately."""
         if self._brake.has_alarm and self.is_stopped:
-            return f"an alarm: {blocked_reason(self._brake.board.resources)}"
+            return f"an alarm: {self._brake.blocked_reason}"
         stage = self._flow.stage
         in_flow = self._flow.is_in_flow(self._brake.clock.now_ms(), CONNECTION_MEMORY_MS)
         if stage is None or not in_flow:

@@ -1,0 +1,138 @@
+"""May I still act? The one object that says so, asked at the moment of acting.
+
+**The guarantee.** A node acts for a queue (confirms, delivers) only while its session in the
+metadata store is certain to be there. Whoever takes over from a node first sees its session gone.
+So no two nodes ever act for one queue at the same time, and no clocks have to agree for that.
+
+**The naive way** is a timer: keep the session alive, and when that fails for too long, stop. It
+fails in the one case it is for. A process that is stopped (SIGSTOP, a virtual machine that is
+moved, a page fault on a dead disk) has its timers stopped along with it. It wakes up an hour later
+in the middle of a loop, and the next thing it does is to write the confirm it had just encoded.
+
+**So the question is asked where the bytes leave** (`server/outgoing.py`: once per write, not per
+message), and it is a comparison with a clock, not with what a timer has left behind:
+
+    sent          answered                   until     expiry
+      |---keepalive--->|                       |         |      time, on this machine's clock
+      |<----------------- time to live ----------------->|
+                                               |<-margin>|
+      acting ................................. | frozen: nothing leaves
+
+Time runs from when the last successful keep-alive was *sent*. The store starts the time to live
+anew when the request reaches it, which is later; so `until` is never after the store's own end of
+the session. The margin is for what lies between looking at the clock and the bytes being gone, and
+for clocks that do not run equally fast. The clock is this machine's own, goes on while the
+process or the machine sleeps, and is never set: the time of day plays no part.
+
+**Two ways to freeze.** While the loop is alive, somebody notices ahead of time that `until` is
+near, writes out what is due, and freezes in good order (`freeze`). Or the process wakes up after
+`until`: then `holds` itself freezes everything, before it answers no. Either way there is no
+thaw by waiting: only `extend`, with a proof that the session is there (or that there is a new one).
+
+**Several.** A queue may have a tenure of its own `within` that of its node: it holds while both do.
+A mirrored queue freezes its own when it has lost sight of a member of its in-sync set, without
+holding up the other queues of the node.
+
+Pure: the clock comes from outside. `tests/unit/flow/test_tenure.py` has it in small steps,
+`tests/cluster/test_freeze.py` with stopped processes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Follower(Protocol):
+    """Who has to know; called at once, in the order of `Tenure.followers`."""
+
+    def frozen(self) -> None:
+        """From now on nothing may leave, not even what is encoded already."""
+        ...
+
+    def thawed(self) -> None:
+        """Go on where you stopped."""
+        ...
+
+
+class Tenure:
+    """Frozen from the beginning, unless it is for ever."""
+
+    def __init__(self, now: Callable[[], float], within: Tenure | None = None) -> None:
+        self._now = now
+        self._within = within
+        self._is_frozen = True
+        self.until_s = -math.inf
+        self.followers: list[Follower] = []
+        self._inner = _Inner(self)
+        if within is not None:
+            within.followers.append(self._inner)
+
+    @property
+    def is_frozen(self) -> bool:
+        """What is known so far, without a look at the clock."""
+        return self._is_frozen or (self._within is not None and self._within.is_frozen)
+
+    def holds(self) -> bool:
+        """Whether one may act at this very moment; if time is up, freezes first."""
+        if self._is_frozen or (self._within is not None and not self._within.holds()):
+            return False
+        if self._now() < self.until_s:
+            return True
+        self.freeze()
+        return False
+
+    def extend(self, until_s: float) -> None:
+        """It is proved that nobody else acts until then."""
+        self.until_s = until_s
+        if self._is_frozen and self._now() < until_s:
+            self._is_frozen = False
+            if not self.is_frozen:
+                self.tell_thawed()
+
+    def freeze(self) -> None:
+        """Before time is up, or because it is known by other means that the session is gone."""
+        if self._is_frozen:
+            return
+        was_frozen = self.is_frozen
+        self._is_frozen = True
+        if not was_frozen:
+            self.tell_frozen()
+
+    def leave(self) -> None:
+        """It is needed no more, and the one it is within need not tell it anything."""
+        if self._within is not None:
+            self._within.followers.remove(self._inner)
+
+    def tell_frozen(self) -> None:
+        for follower in tuple(self.followers):
+            follower.frozen()
+
+    def tell_thawed(self) -> None:
+        for follower in tuple(self.followers):
+            if self.is_frozen:  # one of them took so long that time is up again
+                return
+            follower.thawed()
+
+
+class _Inner:
+    """Passes on what becomes of the outer tenure, unless the inner one is frozen anyway."""
+
+    def __init__(self, inner: Tenure) -> None:
+        self._inner = inner
+
+    def frozen(self) -> None:
+        if not self._inner._is_frozen:
+            self._inner.tell_frozen()
+
+    def thawed(self) -> None:
+        if not self._inner.is_frozen:
+            self._inner.tell_thawed()
+
+
+def unlimited() -> Tenure:
+    """That of a node alone: nobody could take over."""
+    tenure = Tenure(lambda: 0.0)
+    tenure.extend(math.inf)
+    return tenure
