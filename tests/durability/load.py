@@ -28,7 +28,8 @@ from durability.mail import content_frames
 
 KIB: Final = 1024
 GENERATION_MESSAGES_MAX: Final = 1_000_000
-ENDED_WITHIN_S: Final = 40.0
+ANSWERED_WITHIN_S: Final = 60.0
+ENDED_WITHIN_S: Final = 90.0
 FAN: Final = "fan"
 RANKED: Final = "ranked"
 AGEING: Final = "ageing"

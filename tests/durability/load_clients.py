@@ -13,6 +13,7 @@ from broker_process import Address
 from durability.ledger import Ledger, Publication
 from durability.load import (
     AGEING,
+    ANSWERED_WITHIN_S,
     CHURNED,
     CONSUMED,
     FAN,
@@ -110,7 +111,7 @@ class Producer(Publishing):
 
     def _receive(self, client: RawClient, open_max: int) -> None:
         while len(self._open) > open_max:
-            frame = client.receive(30)
+            frame = client.receive(ANSWERED_WITHIN_S)
             name = method_of(frame)
             if name in {"connection.blocked", "connection.unblocked"}:
                 continue
@@ -150,7 +151,7 @@ class Transactor(Client):
     @staticmethod
     def _ask(client: RawClient, method: str) -> None:
         client.send(1, method)
-        while (name := method_of(client.receive(30))) != f"{method}-ok":
+        while (name := method_of(client.receive(ANSWERED_WITHIN_S))) != f"{method}-ok":
             assert name in {"connection.blocked", "connection.unblocked"}, name
 
 
@@ -183,7 +184,7 @@ class Consumer(Publishing):
                 self._fences_answered(frame, name == "basic.ack")
             elif name == "basic.deliver":
                 deliver = decode_method(frame.payload)
-                delivery = receive_delivery(client, frame, 30)
+                delivery = receive_delivery(client, frame, ANSWERED_WITHIN_S)
                 self.ledger.deliver(deliver.consumer_tag, delivery)
                 held[deliver.delivery_tag] = (deliver.consumer_tag, delivery.id)
                 self._decide(client, deliver.delivery_tag, held)
@@ -239,7 +240,7 @@ class Churner(Client):
         publication = Publication(self.name, self.next_number(), pick_size(self.chance))
         self.ledger.publish(publication, [CHURNED])
         client.send_bytes(message_frames(publication, "", CHURNED))
-        frame = client.receive(30)
+        frame = client.receive(ANSWERED_WITHIN_S)
         if method_of(frame) == "basic.ack":
             self.ledger.confirm(publication, [CHURNED])
 
@@ -258,7 +259,7 @@ class Churner(Client):
 
     @staticmethod
     def _await(client: RawClient, name: str) -> None:
-        frame = client.receive(30)
+        frame = client.receive(ANSWERED_WITHIN_S)
         assert method_of(frame) == name, frame
 
 

@@ -22,7 +22,7 @@ from broker_process import BrokerProcess
 
 FRAME_PAYLOAD_MAX: Final = 131072 - 8
 WINDOW: Final = 500
-ANSWER_WITHIN_S: Final = 30.0
+ANSWER_WITHIN_S: Final = 60.0
 PERSISTENT: Final = 2
 PERSISTENT_BLOCK: Final = encode_properties(delivery_mode=PERSISTENT)
 # On both sides of what is embedded in the index, and of a page.

@@ -24,7 +24,7 @@ from warren.storage.checksum import crc32c
 
 pytestmark = pytest.mark.warren_only
 
-REFUSED_WITHIN_S = 20
+REFUSED_WITHIN_S = 60
 # What a message must have besides what is wrong: something to do.
 ADVICE = ("start", "restore", "choose", "move", "make", "copy", "free", "remove", "use ")
 SENT = numbered(5000, size=100) + numbered(20, size=20_000, start=5000)

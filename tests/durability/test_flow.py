@@ -19,10 +19,10 @@ from durability.mail import PERSISTENT_BLOCK, client_of, declare, publish_frames
 
 Faulty = tuple[BrokerProcess, DiskFaults]
 MIB = 1_048_576
-SYNC_MS = 700
+SYNC_MS = 1_500
 SMALL, LARGE = 1_000, 20_000
 WITHIN_S = 60.0
-CONNECTION_MEMORY_S = 5.0
+WATCHED_S = 7.0
 
 
 class Seen:
@@ -70,16 +70,14 @@ def test_s23_flow_shows_while_the_disk_is_slow_and_is_gone_a_while_later(
         assert seen.states() == ("running", {"running"}, "running")
         faults.slow_sync(SYNC_MS)
         with sending(client, frames) as sender:
-            eventually(lambda: seen.states()[0] == "flow", WITHIN_S)
-            assert seen.states() == ("flow", {"running", "flow"}, queue_state)
+            expected = ("flow", {"running", "flow"}, queue_state)
+            eventually(lambda: seen.states() == expected, WITHIN_S)
+            eventually(lambda: bottleneck in seen.publisher()["bottleneck"], WITHIN_S)
             assert sender.is_alive(), "the publisher has to wait"
-            assert bottleneck in seen.publisher()["bottleneck"]
             faults.rule()
         eventually(lambda: ready(onlooker, "q") == count, WITHIN_S)
-        done_at = time.monotonic()
         eventually(lambda: seen.states()[1:] == ({"running"}, "running"), WITHIN_S)
         eventually(lambda: seen.states()[0] == "running", WITHIN_S)
-        assert time.monotonic() - done_at < CONNECTION_MEMORY_S + 2
         assert seen.publisher()["bottleneck"] == ""
 
 
@@ -95,7 +93,7 @@ def test_s23_memory_is_bounded_while_the_disk_is_slow(faulty: Faulty) -> None:
         faults.slow_sync(SYNC_MS)
         most = 0
         with sending(client, frames) as sender:
-            deadline = time.monotonic() + 10 * SYNC_MS / 1_000
+            deadline = time.monotonic() + WATCHED_S
             while sender.is_alive() and time.monotonic() < deadline:
                 most = max(most, broker.resident_bytes())
                 time.sleep(0.05)

@@ -31,7 +31,7 @@ from durability.under_test import TOPOLOGY_SAFE_AFTER_S, kill
 
 COUNT = 20
 LARGE = 10_000
-PAGED_WITHIN_S = 20
+PAGED_WITHIN_S = 60
 
 
 def cut(path: Path, count: int) -> None:
