@@ -32,7 +32,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-EXPIRED_SLACK_S: Final = 5.0
+EXPIRED_SLACK_S: Final = 20.0
 EXPIRED_EARLY_S: Final = 0.5
 PROBLEMS_MAX: Final = 20
 LOST_SHOWN_MAX: Final = 12
