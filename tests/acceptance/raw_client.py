@@ -207,8 +207,12 @@ class RawClient:
         frame = self.receive()
         if decode_method(frame.payload).name == "basic.get-empty":
             return None
-        self._unread = frame_bytes(*frame) + self._unread
+        self.put_back(frame)
         return self.expect_content(channel, "basic.get-ok")
+
+    def put_back(self, frame: Frame) -> None:
+        """To be received again."""
+        self._unread = frame_bytes(*frame) + self._unread
 
     def expect_silence(self, seconds: float = QUIET_S) -> None:
         try:

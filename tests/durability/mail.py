@@ -17,12 +17,15 @@ from acceptance.raw_client import (
     frame_bytes,
     header_payload,
 )
-from acceptance.raw_methods import encode_method
+from acceptance.raw_methods import decode_method, encode_method
 from broker_process import BrokerProcess
 
 FRAME_PAYLOAD_MAX: Final = 131072 - 8
 WINDOW: Final = 500
 ANSWER_WITHIN_S: Final = 60.0
+DECLARE_OK: Final = b"\x00\x32\x00\x0b"
+# At what a queue still has to give; fewer if it says that it has nothing.
+QUIET_LOOKS: Final = 25
 PERSISTENT: Final = 2
 PERSISTENT_BLOCK: Final = encode_properties(delivery_mode=PERSISTENT)
 # On both sides of what is embedded in the index, and of a page.
@@ -168,14 +171,27 @@ def requeue_all(client: RawClient, queue: str, count: int) -> None:
     eventually(lambda: ready(client, queue) == count)
 
 
-def look_until_quiet(broker: BrokerProcess, queue: str, quiet_s: float = 0.7) -> list[Mail]:
+def look_until_quiet(broker: BrokerProcess, queue: str) -> list[Mail]:
     """What a consumer gets, where the number of messages that are ready may promise more."""
     mails: list[Mail] = []
-    with client_of(broker) as client, contextlib.suppress(TimeoutError):
+    with client_of(broker) as client:
         client.call(1, "basic.consume", queue=queue)
-        while True:
-            mails.append(receive_mail(client, quiet_s))
+        quiet_looks = 0
+        while quiet_looks < QUIET_LOOKS:
+            came = len(mails)
+            is_empty = _receive_and_count(client, queue, mails) == 0
+            quiet_looks = quiet_looks + (5 if is_empty else 1) if len(mails) == came else 0
+            time.sleep(0.05)
     return mails
+
+
+def _receive_and_count(client: RawClient, queue: str, mails: list[Mail]) -> int:
+    """How many are still ready, when all that came before the answer is in `mails`."""
+    client.send(1, "queue.declare", queue=queue, passive=True)
+    while not (frame := client.receive(ANSWER_WITHIN_S)).payload.startswith(DECLARE_OK):
+        client.put_back(frame)
+        mails.append(receive_mail(client))
+    return int(decode_method(frame.payload).message_count)
 
 
 def bodies(mails: Sequence[Mail]) -> list[bytes]:

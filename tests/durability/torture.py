@@ -104,11 +104,12 @@ class Torture:
         self._faults = DiskFaults(directory / "faults", self.broker.data_dir)
         self._tape = Tape(MESSAGE_FILES, loses_names=not IS_REFERENCE)
         self._has_power_cuts = has_power_cuts
+        self._rounds = 0
         if has_power_cuts:
             self.broker.environment = self._faults.recording
 
     def run(self, kills: int, seconds: float) -> None:
-        """Until that many kills or that much time."""
+        """Until that many kills or that much time; it may be called again to go on."""
         print(f"seed {self.seed}, data in {self.directory}", flush=True)
         deadline = time.monotonic() + seconds
         self.broker.start()
@@ -116,12 +117,12 @@ class Torture:
             with RawClient(self.broker.address).open() as client:
                 declare_all(client)
             time.sleep(TOPOLOGY_SAFE_AFTER_S)
-            number = 0
             while self.kills < kills and time.monotonic() < deadline:
-                number += 1
-                print(f"{self._round(number)}, {self._state()}", flush=True)
+                self._rounds += 1
+                print(f"{self._round(self._rounds)}, {self._state()}", flush=True)
         finally:
             self.broker.kill()
+            self.ledger.crashed()
 
     def summary(self) -> str:
         ledger = self.ledger
