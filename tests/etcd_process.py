@@ -22,6 +22,8 @@ QUICK = ("--heartbeat-interval", "50", "--election-timeout", "500")
 class EtcdMember:
     """`peers` maps the names of all members to their peer ports."""
 
+    host = "127.0.0.1"
+
     def __init__(
         self, name: str, peers: dict[str, int], directory: Path, options: Sequence[str] = ROOMY
     ) -> None:
@@ -34,14 +36,14 @@ class EtcdMember:
 
     @property
     def endpoint(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
         program = shutil.which("etcd")
         assert program is not None, "etcd is not installed (Debian: apt-get install etcd-server)"
-        peer = f"http://127.0.0.1:{self.peers[self.name]}"
+        peer = f"http://{self.host}:{self.peers[self.name]}"
         client = f"http://{self.endpoint}"
-        cluster = ",".join(f"{n}=http://127.0.0.1:{port}" for n, port in self.peers.items())
+        cluster = ",".join(f"{n}=http://{self.host}:{port}" for n, port in self.peers.items())
         command = [
             program, "--name", self.name, "--data-dir", str(self.directory / self.name),
             "--listen-client-urls", client, "--advertise-client-urls", client,

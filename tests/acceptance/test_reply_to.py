@@ -92,6 +92,17 @@ def test_an_answer_to_nobody_is_returned(raw: ConnectRaw, names: Names) -> None:
     assert replier.expect_content(1, "basic.return").method.reply_code == 312
 
 
+def test_a_mandatory_answer_comes_and_is_returned_too(raw: ConnectRaw, names: Names) -> None:
+    """T146: to `mandatory` the address is no queue, whether the asker lives or not."""
+    asker, queue = ready_to_ask(raw, names)
+    replier = raw()
+    ask(asker, queue, b"question")
+    address = answer_address(replier, queue)
+    replier.publish(1, b"answer", routing_key=address, mandatory=True)
+    assert replier.expect_content(1, "basic.return").method.reply_code == 312
+    assert asker.expect_content(1, "basic.deliver").body == b"answer"
+
+
 def test_a_cancelled_reply_consumer_can_be_set_again(raw: ConnectRaw, names: Names) -> None:
     """T146: cancel frees the place."""
     client, queue = ready_to_ask(raw, names)

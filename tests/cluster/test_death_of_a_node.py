@@ -8,6 +8,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from acceptance.raw_client import RawClient
 from cluster.conftest import OpenOn
 from cluster.nodes import (
     ClusterOfNodes,
@@ -175,3 +176,70 @@ def _count_or_none(channel: BlockingChannel, name: str) -> int | None:
         return count_of(channel, name)
     except pika.exceptions.ChannelClosedByBroker:
         return None
+
+
+def test_declaring_a_queue_whose_home_is_down_is_refused_though_nobody_waits_for_the_answer(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, name: str
+) -> None:
+    open_on(home).queue_declare(name, durable=True)
+    home.stop()
+    with RawClient(cluster.nodes[1].address).open() as client:
+        client.send(1, "queue.declare", queue=name, durable=True, nowait=True)
+        close = client.expect(1, "channel.close", within_s=30)
+    assert close.reply_code == 404
+    assert close.reply_text.endswith("is down or inaccessible")
+
+
+def test_a_transient_exchange_outlives_the_node_it_was_declared_at(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, second: BlockingChannel, name: str
+) -> None:
+    """As in RabbitMQ, where it stays until the last node has stopped."""
+    other = open_on(cluster.nodes[1])
+    other.queue_declare(name, durable=True)
+    at_home = open_on(home)
+    at_home.exchange_declare(name, "fanout")
+    at_home.queue_bind(name, name)
+    home.kill()
+    home.start()
+    second.basic_publish(name, "", b"m", mandatory=True)
+    assert body_of(open_on(home), name) == b"m"
+
+
+def test_an_auto_delete_exchange_goes_with_the_last_queue_it_was_bound_to(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, name: str
+) -> None:
+    other = open_on(cluster.nodes[1])
+    other.exchange_declare(name, "fanout", auto_delete=True)
+    other.exchange_declare(f"{name}-unused", "fanout", auto_delete=True)
+    at_home = open_on(home)
+    at_home.queue_declare(name)
+    at_home.queue_bind(name, name)
+    home.stop()
+    eventually(lambda: not _has_exchange(open_on(cluster.nodes[2]), name), "it is gone")
+    assert _has_exchange(other, f"{name}-unused"), "it has never been bound"
+
+
+def test_a_queue_in_a_virtual_host_made_elsewhere_keeps_its_messages(
+    cluster: ClusterOfNodes, home: NodeProcess, name: str
+) -> None:
+    """Its home has never had a client in that virtual host."""
+    assert cluster.nodes[1].api.put("vhosts", name).status == 201
+    channel = cluster.nodes[1].channel(virtual_host=name)
+    channel.confirm_delivery()
+    arguments = {"x-queue-master-locator": "min-masters"}
+    for i in range(6):
+        channel.queue_declare(f"{name}-{i}", durable=True, arguments=arguments)
+        publish(channel, f"{name}-{i}", b"m")
+    home.kill()
+    home.start()
+    again = cluster.nodes[2].channel(virtual_host=name)
+    for i in range(6):
+        assert count_of(again, f"{name}-{i}") == 1
+
+
+def _has_exchange(channel: BlockingChannel, name: str) -> bool:
+    try:
+        channel.exchange_declare(name, passive=True)
+    except pika.exceptions.ChannelClosedByBroker:
+        return False
+    return True

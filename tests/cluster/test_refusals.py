@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 from pika.adapters.blocking_connection import BlockingChannel
 
-from cluster.nodes import ClusterOfNodes
+from cluster.nodes import ClusterOfNodes, NodeProcess, eventually
+from etcd_process import EtcdCluster
 
 EXIT_UNAVAILABLE = 69
 EXIT_CONFIG = 78
@@ -77,3 +79,27 @@ def test_data_of_a_node_on_its_own_and_of_a_cluster_are_not_mixed_up(
     member.launch()
     assert member.await_end() == EXIT_UNAVAILABLE
     assert "belongs to a node of a cluster" in member.log()
+
+
+def test_of_two_nodes_with_different_secrets_that_start_at_once_one_stops(tmp_path: Path) -> None:
+    etcd = EtcdCluster().start()
+    nodes = [
+        NodeProcess(tmp_path / name, f"{name}@localhost", etcd.url, f"secret of {name}")
+        for name in ("n1", "n2")
+    ]
+    try:
+        for node in nodes:
+            node.launch()
+        ended = eventually(lambda: [n for n in nodes if n.has_ended], "one stops", within_s=60)
+        (loser,) = ended
+        assert loser.await_end() == EXIT_UNAVAILABLE
+        assert re.search(
+            r"Error: this node cannot (join|stay in) cluster .* has another cluster secret",
+            loser.log(),
+        )
+        (winner,) = (node for node in nodes if node is not loser)
+        winner.await_ready()
+    finally:
+        for node in nodes:
+            node.kill()
+        etcd.stop()

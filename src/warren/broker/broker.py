@@ -81,13 +81,17 @@ class Broker:
         self._lease: Lease | None = None
         self._cancel_watch: CancelWatch | None = None
         self.activity = Activity()
-        # A cluster sets these: where new queues go, and what ends with which node.
+        # A cluster sets these: where new queues go, what ends with which node, and who sees to
+        # what has lost its last binding with one.
         self.place_queue: Callable[[QueueRecord, Mapping[str, object]], str] = lambda *_: ""
         self.lease_of_node: Callable[[str], Lease | None] = lambda _: None
+        self.lease_of_no_node: Callable[[], Lease | None] = lambda: self.lease
+        self.on_bereft: Callable[[VirtualHost], object] = lambda vhost: None
         self.lease_ttl_s = NODE_LEASE_TTL_S
         self._services = Services(
             store=store,
             lease_of=lambda node: self.lease_of_node(node) or self.lease,
+            lease_of_no_node=self._lease_of_no_node,
             make_queue=make_queue,
             new_token=new_token,
             require_room_for_queue=access.require_room_for_queue,
@@ -147,6 +151,9 @@ class Broker:
         assert self._lease is not None, "the broker has been started"
         return self._lease
 
+    def _lease_of_no_node(self) -> Lease | None:
+        return self.lease_of_no_node()
+
     def _place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
         return self.place_queue(record, policy)
 
@@ -171,6 +178,8 @@ class Broker:
         for name, its_changes in by_vhost.items():
             if name in self.vhosts:
                 self.vhosts[name].apply(its_changes)
+                if self.vhosts[name].has_bereft:
+                    self.on_bereft(self.vhosts[name])
 
     def _on_access_change(self) -> None:
         """Channels keep what they were allowed together with their routes."""

@@ -19,6 +19,9 @@ class Services:
     store: MetadataStore
     # A node's (this one's, if the name is empty): what is put with it is gone when that node is.
     lease_of: Callable[[str], Lease]
+    # For what is not durable and belongs to no node, such as an exchange; None in a cluster, where
+    # it stays until the last node has ended.
+    lease_of_no_node: Callable[[], Lease | None]
     make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue]
     # 22 characters that nobody can guess, for the names of queues.
     new_token: Callable[[], str]

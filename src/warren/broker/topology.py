@@ -51,6 +51,9 @@ class Topology:
         # Bindings that lack an end, by key: made while it was being removed. They are not bindings
         # here any more, and whoever removed the end removes them from the store.
         self.orphans: dict[str, BindingRecord] = {}
+        # Auto-delete exchanges that lost their last binding and are still there: it went with the
+        # lease of a node, and not by a removal, which would have taken the exchange along.
+        self.bereft: set[str] = set()
         self._make_queue = make_queue
         self._hidden: dict[str, AbstractQueue] = {}
         self._gone: list[AbstractQueue] = []
@@ -71,6 +74,7 @@ class Topology:
                 is_changed |= self._put(change.record)
         if is_changed:
             self.version.bump()
+        self.bereft = {name for name in self.bereft if self._is_bereft(name)}
         # Consumers hear of it, and what they do then must find everything in its final state.
         while self._gone:
             self._delete(self._gone.pop())
@@ -247,4 +251,11 @@ class Topology:
         source = self.exchanges.get(binding.source)
         if source is not None:
             source.unbind(binding)
+            if self._is_bereft(binding.source):
+                self.bereft.add(binding.source)
         return True
+
+    def _is_bereft(self, exchange: str) -> bool:
+        found = self.exchanges.get(exchange)
+        is_bound = bool(self.bindings.count_of_source(exchange))
+        return found is not None and found.record.auto_delete and not is_bound

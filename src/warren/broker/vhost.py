@@ -171,6 +171,14 @@ class VirtualHost:
         """After loading: remove bindings whose end went when the node was killed."""
         await self._writer.remove_orphans()
 
+    @property
+    def has_bereft(self) -> bool:
+        return bool(self._topology.bereft)
+
+    async def remove_bereft(self) -> None:
+        """After a node has gone: remove auto-delete exchanges that only it had bound from."""
+        await self._writer.remove_bereft()
+
     def close(self) -> None:
         """The virtual host is deleted: nothing can be declared any more, queues are gone."""
         self._writer.is_closed = True

@@ -1,9 +1,9 @@
 """Changes of a virtual host as transactions of the metadata store.
 
-What is durable is stored for good; the rest is put with the node's lease and is gone when the node
-is. A binding is durable if both its ends are. Every method answers False if the transaction was
-refused because something it relied on had changed: then the caller looks again, since what was
-allowed a moment ago may not be any more.
+What is durable is stored for good; the rest is put with a node's lease and is gone when the node
+is, unless it belongs to no node. A binding is durable if both its ends are. Every method answers
+False if the transaction was refused because something it relied on had changed: then the caller
+looks again, since what was allowed a moment ago may not be any more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from warren.broker.topology_events import (
 )
 from warren.metadata.codec import TopologyRecord, encode_record
 from warren.metadata.keys import binding_key, exchange_key, queue_key, vhost_key
-from warren.metadata.store import Check, Delete, Operation, Put
+from warren.metadata.store import Check, Delete, Lease, LeaseLost, Operation, Put
 from warren.model.errors import connection_forced, internal_error
 from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
 
@@ -109,6 +109,14 @@ class TopologyWriter:
             removal = plan_removal(self._topology, bindings=found.values())
             await self._remove(removal, [*found])
 
+    async def remove_bereft(self) -> None:
+        """Delete auto-delete exchanges whose last binding went with a node."""
+        for name in sorted(self._topology.bereft):
+            for _ in self.attempts():
+                if name not in self._topology.bereft:
+                    break
+                await self.remove(plan_removal(self._topology, exchanges=[name]))
+
     async def settle(self, queue: str) -> None:
         """Wait until all transactions about this queue that were submitted before are through."""
         await self._transact([self._check_queue(queue)], [])
@@ -140,19 +148,22 @@ class TopologyWriter:
         return bool(first)
 
     async def _transact(self, checks: list[Check], changes: list[Operation]) -> bool:
-        return await self._services.store.transact(checks, changes)
+        try:
+            return await self._services.store.transact(checks, changes)
+        except LeaseLost:
+            return False  # a node that was to be a home is gone, or this one has lost its session
 
     def _put(self, key: str, record: TopologyRecord, is_durable: bool) -> Put:
-        lease = None if is_durable else self._services.lease_of(self._home_of(record))
-        return Put(key, encode_record(record), lease)
+        return Put(key, encode_record(record), None if is_durable else self._lease_for(record))
 
-    def _home_of(self, record: TopologyRecord) -> str:
-        """The node that something transient ends with; a binding ends with its queue."""
-        if isinstance(record, QueueRecord):
-            return record.node
+    def _lease_for(self, record: TopologyRecord) -> Lease | None:
+        """A transient queue ends with its node, and a binding to it ends with the queue."""
+        queue = record if isinstance(record, QueueRecord) else None
         if isinstance(record, BindingRecord) and self._is_to_queue(record):
-            return self._topology.queues[record.destination.name].record.node
-        return ""
+            queue = self._topology.queues[record.destination.name].record
+        if queue is None or queue.durable:
+            return self._services.lease_of_no_node()
+        return self._services.lease_of(queue.node)
 
     @staticmethod
     def _is_to_queue(binding: BindingRecord) -> bool:

@@ -55,15 +55,14 @@ def publish_carefully(channel: Channel, message: Message) -> None:
         headers = properties.headers
         if selected.hidden:
             message = _with_properties(message, selected.without_hidden(properties))
+    queues = channel.vhost.route(exchange_name, routing_keys, headers)
+    route = Route(queues, exchange.counters)
     if exchange_name == DEFAULT_EXCHANGE and routing_key.startswith(DIRECT_REPLY_TO_PREFIX):
-        route = Route(channel.session.reply_registry.route(routing_key), exchange.counters)
-    else:
-        queues = channel.vhost.route(exchange_name, routing_keys, headers)
-        route = Route(queues, exchange.counters)
-        if channel.vhost.firehose.is_on:
-            channel.vhost.firehose.published(channel, message, routing_keys, queues)
-        elif is_cacheable and len(routing_keys) == 1:
-            _keep_route(channel, message.route_key, route)
+        channel.session.reply_registry.answer(routing_key, message)
+    elif channel.vhost.firehose.is_on:
+        channel.vhost.firehose.published(channel, message, routing_keys, queues)
+    elif is_cacheable and len(routing_keys) == 1:
+        _keep_route(channel, message.route_key, route)
     if channel.transaction is not None:
         channel.transaction.publish(message, route)
     else:

@@ -34,6 +34,7 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
     queue.touch()
     channel.last_queue = queue.record.name
     if method.nowait:
+        queue.require_home()
         return None
     messages, consumers = queue.message_count, queue.consumer_count
     if queue.is_remote:

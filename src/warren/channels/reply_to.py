@@ -3,11 +3,12 @@
 A client consumes from the name `amq.rabbitmq.reply-to` (which is no queue) and publishes requests
 with that name as reply-to. The broker puts an address with a token in its place; whoever publishes
 to the default exchange with that address as routing key reaches the requesting channel directly.
-Nothing is stored: an answer to a channel that is gone is lost, or returned if it was mandatory.
+Nothing is stored: an answer to a channel that is gone is lost. To `mandatory` the address is no
+queue, as in RabbitMQ: such an answer is handed over and returned as well, unless it reached a
+queue by CC.
 
 In a cluster the address ends with the name of the node that the requester is connected to. Answers
-from other nodes travel over the link to that node's `ReplyDesk`, which hands them out; whether the
-channel is still there is known only when they arrive, so these are never returned.
+from other nodes travel over the link to that node's `ReplyDesk`, which hands them out.
 """
 
 from __future__ import annotations
@@ -69,6 +70,11 @@ class ReplyRegistry:
     def route(self, address: str) -> tuple[AbstractQueue, ...]:
         way = self._consumers.get(address) or self._elsewhere(address)
         return () if way is None else (way,)
+
+    def answer(self, address: str, message: Message) -> None:
+        """Hand it to whoever asked, if it is still there."""
+        for way in self.route(address):
+            way.publish(message, None, 0)
 
     def find(self, address: str) -> ReplyConsumer | None:
         """At this node."""

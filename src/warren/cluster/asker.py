@@ -3,7 +3,8 @@
 It lives as long as the other node's session, through any number of links. While there is none,
 publishes wait (bounded by the credit, which holds publishers back) and so do questions; when there
 is one again, queues are opened anew, publishes without an answer are sent again, and questions are
-asked again. When the session ends, nobody will answer: publishes are refused, questions fail.
+asked again. When the session ends, nobody will answer: publishes are refused, questions fail. So
+they do when there has been no link for a while, until there is one: clients cannot wait for ever.
 
 Pure: events in, frames out. `server/links.py` has the socket.
 """
@@ -34,10 +35,10 @@ from warren.cluster.control import (
     is_control,
 )
 from warren.cluster.inquiries import Inquiries
-from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.remote_queue import RemoteQueue, home_down
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
-from warren.model.errors import SoftError, not_found
+from warren.model.errors import SoftError
 from warren.model.limits import LINK_HANDLES_MAX, LINK_UNCONFIRMED_BYTES_MAX
 from warren.wire.codec import Ack, Delivery, MethodFrame, OutputBuffer
 
@@ -86,6 +87,7 @@ class Asker:
 
     def connected(self, output: OutputBuffer) -> None:
         self.output = output
+        self.is_lost = False
         for queue in self._queues.values():
             self._send_open(queue)
         for number, call in self._calls.items():
@@ -98,11 +100,16 @@ class Asker:
             queue.disconnected()
 
     def lost(self) -> None:
-        """The other node's session has ended."""
+        """The other node's session has ended, or nothing got through to it for too long."""
         self.is_lost = True
         self.disconnected()
         for queue in tuple(self._queues.values()):
             self._forget(queue)
+        # What is left was asked about queues that have been deleted meanwhile.
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            if not call.answer.done():
+                call.answer.set_exception(home_down(call.queue))
 
     def process(self, events: list[Any]) -> None:
         """Raises MalformedControl if the other side does not make sense."""
@@ -188,7 +195,7 @@ class Asker:
     ) -> tuple[int, ...]:
         """Ask; raises the AMQP error that the home answers with, or that it is down."""
         if queue.handle == 0 and not self.open(queue):
-            raise home_down(queue, self.node)
+            raise home_down(queue)
         number = next(self._call_numbers)
         answer = self._make_answer()
         self._calls[number] = Call(queue, make, answered, answer)
@@ -238,13 +245,5 @@ class Asker:
             if call.queue is queue:
                 del self._calls[number]
                 if not call.answer.done():
-                    call.answer.set_exception(home_down(queue, self.node))
+                    call.answer.set_exception(home_down(queue))
         queue.lost()
-
-
-def home_down(queue: RemoteQueue, node: str) -> SoftError:
-    record = queue.record
-    return not_found(
-        f"home node '{node}' of durable queue '{record.name}' in vhost '{record.vhost}' "
-        "is down or inaccessible"
-    )

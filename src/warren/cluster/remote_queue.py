@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from warren.cluster.control import CancelConsumer, Consume, Counts, Delete, Get, Grant, Purge
 from warren.model.counters import MessageCounters
+from warren.model.errors import SoftError, not_found
 from warren.model.limits import LINK_MESSAGE_BYTES, LINK_WINDOW_DELIVERIES
 from warren.model.records import QueueRecord
 from warren.queues.boundary import (
@@ -269,10 +270,20 @@ class RemoteQueue(AbstractQueue):
         return count
 
     async def delete_at_home(self, if_unused: bool, if_empty: bool) -> int:
-        (count,) = await self.asker.call(
-            self, lambda number: Delete(number, self.handle, if_unused, if_empty)
-        )
+        try:
+            (count,) = await self.asker.call(
+                self, lambda number: Delete(number, self.handle, if_unused, if_empty)
+            )
+        except SoftError:
+            # The home did it, and could not say so any more.
+            if self.is_deleted:
+                return 0
+            raise
         return count
+
+    def require_home(self) -> None:
+        if self.asker.is_lost:
+            raise home_down(self)
 
     # What a queue of this node does and this one leaves to its home.
 
@@ -306,3 +317,11 @@ def reply_desk_of(asker: Asker) -> RemoteQueue:
     """Where another node takes direct replies to its clients: see `OpenQueue`."""
     record = QueueRecord("", "", durable=False, node=asker.node)
     return RemoteQueue(record, QueueSettings(), asker)
+
+
+def home_down(queue: RemoteQueue) -> SoftError:
+    name, vhost = queue.record.name, queue.record.vhost
+    return not_found(
+        f"home node '{queue.asker.node}' of durable queue '{name}' in vhost '{vhost}' "
+        "is down or inaccessible"
+    )

@@ -45,7 +45,7 @@ from warren.metadata.store import (
     WatchCallback,
 )
 from warren.metadata.turns import Turns
-from warren.metadata.view import Transaction
+from warren.metadata.view import Effects, Transaction
 
 FORMAT: Final = b"warren 1"
 # Callers beyond this many wait until one before them is answered.
@@ -122,6 +122,10 @@ class EtcdStore:
 
     async def range(self, prefix: str) -> list[Record]:
         return self._copy.view.range(prefix)
+
+    def prepare_with(self, prepare: Callable[[Effects], Awaitable[None]]) -> None:
+        """From now on, have this done before any change is told: the feed waits for it."""
+        self._feed.prepare = prepare
 
     def watch(self, callback: WatchCallback) -> CancelWatch:
         return self._copy.watch(callback)

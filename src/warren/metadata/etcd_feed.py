@@ -8,7 +8,7 @@ difference is told as one transaction: nobody sees a key go back, only several s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
@@ -51,10 +51,15 @@ class EtcdFeed:
         self.revision = 0
         self.is_live = False
         """Whether a watch is open, as far as is known."""
+        self.prepare: Callable[[Effects], Awaitable[None]] | None = None
+        """What has to be done before changes can be told."""
 
     async def start(self) -> None:
         """Read everything; raises MetadataUnavailable when no member answers."""
-        self.revision, listing = await self._list()
+        revision, listing = await self._list()
+        if self.prepare is not None:
+            await self.prepare([*listing.items()])
+        self.revision = revision
         self._on_listing(self.revision, listing)
 
     async def run(self) -> None:
@@ -94,6 +99,8 @@ class EtcdFeed:
         async for answer in self._answers(rpc.WatchRequest(create_request=create)):
             self.is_live = True
             for revision, effects in self._transactions(answer):
+                if self.prepare is not None:
+                    await self.prepare(effects)
                 self.revision = revision
                 self._on_transaction(revision, effects)
 

@@ -111,6 +111,9 @@ class AbstractQueue:
         """The queue is gone from the topology."""
         raise NotImplementedError
 
+    def require_home(self) -> None:
+        """Raises if the node that the queue lives on is down."""
+
     async def fetch(self) -> Fetched:
         raise NotImplementedError
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from warren import __version__
 from warren.broker.broker import Broker
+from warren.broker.vhost import VirtualHost
 from warren.cluster.asker import Asker
 from warren.cluster.link_handshake import Identity
 from warren.cluster.node_states import Listener, NodeState
@@ -40,9 +41,11 @@ from warren.metadata.store import (
     Check,
     Delete,
     Lease,
+    MetadataError,
     MetadataUnavailable,
     Put,
 )
+from warren.model.errors import AmqpError
 from warren.model.records import QueueRecord
 from warren.queues.settings import QueueSettings
 from warren.server.cluster_store import ClusterStore
@@ -51,10 +54,14 @@ from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links
 from warren.server.logs import EventLog
 from warren.server.membership import Membership
+from warren.server.message_storage import MessageStorage
 from warren.server.namesake import is_answering
 from warren.server.node_states import NodeStates, Own
 from warren.server.partition_handling import explain_strategy
 from warren.server.session_keeper import SessionKeeper
+from warren.server.strangers import Strangers
+from warren.server.transient_exchanges import remove_leftovers
+from warren.server.vhost_rooms import keep_rooms_ready
 
 LEASE_FILE: Final = "lease"
 # Longer than a dead predecessor's session can last, in case it left no sign of its lease.
@@ -80,6 +87,8 @@ class Cluster:
         self._lease_file = config.data_dir / LEASE_FILE
         self._lost_askers: dict[str, Asker] = {}
         self._reply_desks: dict[str, RemoteQueue] = {}
+        # Whoever runs the node sets this: what to do when it must not go on.
+        self.give_up: Callable[[str], None] = lambda reason: None
         self._is_told = False
         # Where this node listens; whoever starts it knows.
         self.listeners: Callable[[], list[Listener]] = list
@@ -87,6 +96,8 @@ class Cluster:
         me = Identity(store.namespace, self.name, new_token(), __version__, secret)
         self.links = Links(context, me)
         self.links.on_applied = store.applied.heard
+        self._strangers = Strangers(self.name, store.namespace, self._must_stop)
+        self.links.on_refused = self._strangers.refused
         self.membership = Membership(context, store)
         self.is_drained = False
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
@@ -99,6 +110,8 @@ class Cluster:
         context.reply_registry.desk_of = self._reply_desks.get
         self.broker.place_queue = self.place
         self.broker.lease_of_node = self.lease_of
+        self.broker.lease_of_no_node = lambda: None
+        self.broker.on_bereft = lambda vhost: context.spawn(self._remove_bereft(vhost))
         self.broker.lease_ttl_s = SESSION_TTL_S
 
     @property
@@ -120,7 +133,9 @@ class Cluster:
         self._store.watch(self.membership.follow)
         await self.membership.check()
         await self._end_last_life()
+        await remove_leftovers(self._store)
         for follow, kind in (
+            (self._strangers.follow, KeyKind.NODE),
             (self._on_changes, KeyKind.NODE),
             (self.states.follow, KeyKind.NODE_STATE),
         ):
@@ -128,6 +143,10 @@ class Cluster:
             records = await self._store.range(prefix(kind))
             follow([Change(record.key, record) for record in records])
         await self._require_name()
+
+    async def keep_rooms_ready(self, messages: MessageStorage) -> None:
+        """The storage of what there is has been opened; see to what is yet to come."""
+        await keep_rooms_ready(self._store, messages, self._must_stop)
 
     async def join(self) -> None:
         """Everything is in place: let the others know. Raises NotWelcome or NameTaken."""
@@ -185,6 +204,9 @@ class Cluster:
 
     def close(self) -> None:
         self.links.close()
+
+    def _must_stop(self, reason: str) -> None:
+        self.give_up(reason)
 
     async def _end_last_life(self) -> None:
         """A killed predecessor's session would last a while; this directory is ours alone."""
@@ -258,6 +280,11 @@ class Cluster:
             _log.warning("node has shut its port: its session is ended", node=name)
             with suppress(MetadataUnavailable):
                 await self._store.revoke(Lease(session.lease, SESSION_TTL_S))
+
+    async def _remove_bereft(self, vhost: VirtualHost) -> None:
+        """A node's transient queues are gone: all nodes see to what goes along, the first wins."""
+        with suppress(MetadataError, AmqpError):
+            await vhost.remove_bereft()
 
     def _queues_of(self, node: str) -> list[RemoteQueue]:
         return [

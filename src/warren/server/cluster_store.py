@@ -9,11 +9,12 @@ from typing import Final
 from warren.cluster.applied import AppliedRevisions
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import EtcdAddress
-from warren.metadata.store import Check, Operation
+from warren.metadata.store import Check, LeaseLost, Operation
 from warren.server.logs import EventLog
 
 # A node that has a session but cannot be heard is not waited for longer: a client is waiting too.
 APPLIED_S_MAX: Final = 8.0
+LEASE_RETRY_S: Final = 0.1
 
 _log = EventLog("cluster")
 
@@ -26,7 +27,12 @@ class ClusterStore(EtcdStore):
         """The others have stopped talking to this node, or are about to."""
 
     async def transact(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
-        is_done = await super().transact(checks, changes)
+        try:
+            is_done = await super().transact(checks, changes)
+        except LeaseLost:
+            # Whoever tries again finds news of it only after a while.
+            await asyncio.sleep(LEASE_RETRY_S)
+            raise
         if is_done and changes and not self.is_leaving:
             await self.applied_everywhere()
         return is_done

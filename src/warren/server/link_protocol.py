@@ -50,6 +50,7 @@ class LinkProtocol(asyncio.Protocol):
         self.handshake: Callable[[Control], Control | None] | None = None
         self.on_lost: Callable[[str], None] | None = None
         self.peer = "?"
+        self.incarnation = ""
         self.is_refused_for_good = False
         self._reader = FrameReader(HANDSHAKE_FRAME_BYTES_MAX, message_size_max)
         self._reader.is_client = is_client

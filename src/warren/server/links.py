@@ -45,6 +45,8 @@ RECONNECT_S_MAX: Final = 2.0
 # So many refusals in a row, where there was a link before, mean that the process is gone.
 REFUSALS_OF_THE_DEAD: Final = 2
 CONNECT_S_MAX: Final = 5.0
+# A node that lives but cannot be reached for so long is as good as down to clients of this one.
+LINKLESS_S_MAX: Final = 15.0
 BACKLOG: Final = 128
 # Every node asks every other over one link; more than that are strangers.
 LINKS_ACCEPTED_MAX: Final = 1_024
@@ -113,6 +115,8 @@ class AskedNode:
     async def _keep_linked(self) -> None:
         self._links.context.brake.watch(self.asker.credit)
         wait_s = RECONNECT_S_MIN
+        loop = asyncio.get_running_loop()
+        linked_at = loop.time()
         while True:
             lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             reason = await self._connect(lost)
@@ -122,11 +126,16 @@ class AskedNode:
                 self._has_stood = True
                 reason = await lost
                 self.asker.disconnected()
+                linked_at = loop.time()
             _log.warning("no link", node=self.name, address=self.address, reason=reason)
             on_dead = self._links.on_dead
             is_dead = self._has_stood and self._refusals == REFUSALS_OF_THE_DEAD
             if is_dead and on_dead is not None:
                 await on_dead(self.name)
+            if self.refusal is not None:
+                self._links.on_refused(self.name, self.refusal)
+            if not self.asker.is_lost and loop.time() - linked_at > LINKLESS_S_MAX:
+                self.asker.lost()
             await asyncio.sleep(wait_s)
             if self._refusals == 0 or self._refusals > REFUSALS_OF_THE_DEAD:
                 wait_s = min(wait_s * 2, RECONNECT_S_MAX)
@@ -176,6 +185,10 @@ class AskedNode:
             is_refused = isinstance(error, ConnectionRefusedError)
             self._refusals = self._refusals + 1 if is_refused else 0
             return error.strerror or str(error)
+        except asyncio.CancelledError:
+            link.on_lost = None
+            link.abort("nobody waits for it any more")
+            raise
 
 
 class Links:
@@ -192,6 +205,7 @@ class Links:
         self.answerer: Answerer = nobody_answers
         """Of what the management API of other nodes asks ours, which sets it before `open`."""
         self.on_dead: Callable[[str], Awaitable[None]] | None = None
+        self.on_refused: Callable[[str, str], None] = lambda node, reason: None
         self.revision = 0
         self._accepted: dict[LinkProtocol, tuple[Delegate, ServedLink]] = {}
         # Of each node's last asker. They outlive a session: who comes back goes on counting.
@@ -299,6 +313,8 @@ class Links:
     def _serve(self, link: LinkProtocol, handshake: ServerHandshake) -> None:
         peer = handshake.peer
         link.peer = peer.node
+        link.incarnation = peer.incarnation
+        self._end_older(link)
         asker, inboxes = self._inboxes.get(peer.node, ("", {}))
         if asker != peer.incarnation:
             inboxes = {}
@@ -310,11 +326,24 @@ class Links:
         self._accepted[link] = (delegate, served)
         link.begin(delegate)
 
+    def _end_older(self, link: LinkProtocol) -> None:
+        """What is still on its way over a link that its node has given up was sent again.
+
+        Here it would be counted twice, and answers would be for the wrong publishes.
+        """
+        for older in tuple(self._accepted):
+            if (older.peer, older.incarnation) == (link.peer, link.incarnation):
+                older.abort("its node has made another one")
+                self._stop_serving(older)
+
     def _lost(self, link: LinkProtocol, reason: str) -> None:
         self._arriving.discard(link)
+        self._stop_serving(link)
+        _log.info("link of another node ended", node=link.peer, reason=reason)
+
+    def _stop_serving(self, link: LinkProtocol) -> None:
         accepted = self._accepted.pop(link, None)
         if accepted is not None:
             delegate, served = accepted
             served.inquiries.close()
             delegate.close()
-        _log.info("link of another node ended", node=link.peer, reason=reason)

@@ -114,7 +114,7 @@ class MessageStorage:
             self._opening.pop(vhost, None)
 
     async def forget_unclaimed(self) -> None:
-        for vhost, storage in self.vhosts.items():
+        for vhost, storage in tuple(self.vhosts.items()):
             count = await storage.forget_unclaimed()
             if count:
                 _log.warning("messages of unknown queues deleted", vhost=vhost, queues=count)

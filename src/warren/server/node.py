@@ -123,8 +123,11 @@ class Node:
         self._parts = AsyncExitStack()
         self.http_endpoints: dict[str, Endpoint] = {}
         """By scheme; http first, if there is one."""
+        self.failure: str | None = None
         self.cluster = _cluster_of(self.context, self.store)
         self.maintenance = Maintenance(self._listener, self.connections, self.cluster)
+        if self.cluster is not None:
+            self.cluster.give_up = self._give_up
         self.metrics_endpoint: Endpoint | None = None
 
     @property
@@ -234,7 +237,7 @@ class Node:
             self._keep_lease()
         else:
             self.cluster.keeper.start()
-        for vhost in self.broker.vhosts:
+        for vhost in tuple(self.broker.vhosts):
             await self.messages.open(vhost)
         await self.messages.forget_unclaimed()
 
@@ -247,6 +250,8 @@ class Node:
             if self.messages.is_missing(vhost) and (count := await self._durable_queues(vhost)):
                 self.messages.refuse(vhost, count)
             await self.messages.open(vhost)
+        if self.cluster is not None:
+            await self.cluster.keep_rooms_ready(self.messages)
 
     async def _durable_queues(self, vhost: str) -> int:
         """Those that this node should have the messages of."""
@@ -301,6 +306,12 @@ class Node:
             connection.close_overdue_channels()
         if rest := connections[VISITS_PER_TURN_MAX:]:
             asyncio.get_running_loop().call_soon(self._visit_channels, rest)
+
+    def _give_up(self, reason: str) -> None:
+        """It must not go on as it is; whoever runs it stops it and says why."""
+        self.failure = reason
+        if self.on_stop_wanted is not None:
+            self.on_stop_wanted()
 
     async def stop(self) -> None:
         """Tell the clients, wait for them a while, and let everything go."""

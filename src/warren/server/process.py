@@ -32,7 +32,7 @@ _log = EventLog("node")
 
 
 class NodeFailedError(Exception):
-    """The node could not start, for a reason its operator can mend; the text says which."""
+    """The node could not start or go on, for a reason its operator can mend; the text says it."""
 
 
 def serve(
@@ -108,6 +108,8 @@ async def _serve_until_reset(
         raise NodeFailedError(str(error)) from error
     await wishes.is_wanted.wait()
     await node.stop()
+    if node.failure is not None:
+        raise NodeFailedError(node.failure)
     return wishes.is_reset
 
 

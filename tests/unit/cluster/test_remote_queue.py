@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -253,3 +254,39 @@ async def test_a_queue_that_is_not_there_refuses_what_was_sent(link: LinkWorld) 
     remote.publish(message(b"m"), outcomes, 1)
     link.move()
     assert outcomes.refusals == [1]
+
+
+async def test_a_home_that_dies_after_it_deleted_a_queue_leaves_nobody_waiting(
+    link: LinkWorld,
+) -> None:
+    """It could not answer any more, but the queue is gone, as was asked for."""
+    _, remote = await link.declared()
+    deleting = asyncio.ensure_future(remote.delete_at_home(if_unused=False, if_empty=False))
+    await asyncio.sleep(0)
+    remote.delete()  # the store has told of it
+    link.asker.lost()
+    assert await asyncio.wait_for(deleting, 10) == 0
+
+
+async def test_questions_fail_and_publishes_are_refused_until_the_home_can_be_reached_again(
+    link: LinkWorld,
+) -> None:
+    queue, remote = await link.declared()
+    answers = Outcomes()
+    link.cut()
+    asking = asyncio.ensure_future(remote.counts())
+    assert remote.publish(message(b"1"), answers, 1) == PENDING
+    await asyncio.sleep(0)
+    link.asker.lost()
+    with pytest.raises(SoftError, match="is down or inaccessible"):
+        await asyncio.wait_for(asking, 10)
+    with pytest.raises(SoftError, match="is down or inaccessible"):
+        remote.require_home()
+    assert answers.refusals == [1]
+    assert remote.publish(message(b"2"), answers, 2) == REJECTED
+    link.connect()
+    remote.require_home()
+    assert remote.publish(message(b"3"), answers, 3) == PENDING
+    link.move()
+    assert answers.confirms == [3]
+    assert bodies_of(queue) == [b"3"]

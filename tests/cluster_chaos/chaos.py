@@ -1,0 +1,220 @@
+"""Hurts a cluster at random while clients change its topology, and looks what it has kept.
+
+    scripts/chaos --minutes 10 [--seed 1] [--round 30] [--keep DIRECTORY]
+
+Three nodes, each in a network namespace of its own, and three members of etcd. Clients on all nodes
+declare, bind and delete, add users and policies, publish with confirms and consume. In each round
+nodes are killed, stopped, paused (up to 20 s), cut off or made unheard one way; then all is healed,
+the clients rest, and within a bound all nodes must agree with etcd and with what clients were told
+(`expectations`). Every third round only restarts etcd's members one by one: then no client may see
+any error at all. In the end all queues are emptied and every confirmed message must have come.
+
+The seed gives what is done and when; threads and processes do what they like, so a seed repeats a
+run nearly and not exactly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from cluster_chaos.churn import Administrator, Declarer
+from cluster_chaos.clients import ChaosClient
+from cluster_chaos.comparing import dangling, differences, things_of_etcd
+from cluster_chaos.expectations import Expectations
+from cluster_chaos.faults import hurt, restart_members
+from cluster_chaos.mail_clients import Consumer, Publisher
+from cluster_chaos.network import enter_own_network
+from cluster_chaos.talking import ANSWER_S_MAX, Talk
+from cluster_chaos.world import ChaosNode, World
+
+QUEUES: Final = tuple(f"mail-{i}" for i in range(6))
+REST_S_MAX: Final = ANSWER_S_MAX + 30.0
+AGREE_S_MAX: Final = 60.0
+DRAIN_S_MAX: Final = 60.0
+QUIET_S: Final = 3.0
+CALM_EVERY: Final = 3
+
+
+class ChaosFailed(AssertionError):
+    """The cluster broke a promise; the text says which, and where to look."""
+
+
+class Chaos:
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory = directory
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.expected = Expectations()
+        self.world = World(directory)
+        self.rounds = 0
+        self.clients: list[ChaosClient] = []
+
+    def run(self, seconds: float, round_s: float) -> None:
+        print(f"seed {self.seed}, everything in {self.directory}", flush=True)
+        deadline = time.monotonic() + seconds
+        try:
+            self.world.start()
+            self._declare_mail_queues()
+            self._make_clients()
+            for client in self.clients:
+                client.start()
+            while self.rounds == 0 or time.monotonic() < deadline:
+                self._round(min(round_s, max(5.0, deadline - time.monotonic())))
+            self._drain()
+        finally:
+            for client in self.clients:
+                client.join()
+            self.world.stop()
+
+    def summary(self) -> str:
+        counts = ", ".join(f"{n} {what}" for what, n in sorted(self.expected.counts.items()))
+        return f"seed {self.seed}: {self.rounds} rounds, nothing broken; {counts}"
+
+    # Rounds.
+
+    def _round(self, seconds: float) -> None:
+        self.rounds += 1
+        is_calm = self.rounds % CALM_EVERY == CALM_EVERY - 1
+        doings = (
+            restart_members(self.world, self.chance)
+            if is_calm
+            else hurt(self.world, self.chance, seconds)
+        )
+        for client in self.clients:
+            client.gate.open()
+        self.expected.is_calm = is_calm
+        began = time.monotonic()
+        for done in doings:
+            self._say(f"{time.monotonic() - began:6.1f} s: {done}")
+            self._require_kept()
+        # Before they rest, since what they wait for still counts.
+        self.world.await_ready()
+        self._let_clients_rest()
+        self.expected.is_calm = False
+        self._require_kept()
+        self._await_agreement()
+        self._say(f"round {self.rounds}: all agree; {dict(self.expected.counts)}")
+
+    def _let_clients_rest(self) -> None:
+        for client in self.clients:
+            client.gate.close()
+        deadline = time.monotonic() + REST_S_MAX
+        for client in self.clients:
+            if not client.is_resting.wait(max(0.0, deadline - time.monotonic())):
+                self.expected.complain(f"{client.name} at {client.node.name} does not rest")
+
+    def _await_agreement(self) -> None:
+        deadline = time.monotonic() + AGREE_S_MAX
+        problems = self._disagreements()
+        while problems and time.monotonic() < deadline:
+            time.sleep(0.5)
+            problems = self._disagreements()
+        for problem in problems:
+            self.expected.complain(f"after {AGREE_S_MAX:g} s: {problem}")
+        self._require_kept()
+
+    def _disagreements(self) -> list[str]:
+        try:
+            differing = differences(self.world)
+        except OSError as error:
+            return [f"a node does not answer: {error}"]
+        stored = things_of_etcd(self.world)
+        return [*differing, *self.expected.broken(stored), *dangling(stored)]
+
+    def _require_kept(self) -> None:
+        for node in self.world.nodes:
+            log = node.log()
+            if "Traceback" in log:
+                at = log.index("Traceback")
+                self.expected.complain(f"{node.name} logged: {log[max(0, at - 300) : at + 2500]}")
+        if self.expected.problems:
+            details = "\n".join(self.expected.problems)
+            raise ChaosFailed(
+                f"round {self.rounds}, seed {self.seed}, logs in {self.directory}\n{details}"
+            )
+
+    # Clients.
+
+    def _declare_mail_queues(self) -> None:
+        for number, queue in enumerate(QUEUES):
+            talk = Talk(self._node(number).amqp)
+            talk.ask("queue.declare", queue=queue, durable=True)
+            talk.close()
+
+    def _node(self, number: int) -> ChaosNode:
+        return self.world.nodes[number % len(self.world.nodes)]
+
+    def _make_clients(self) -> None:
+        for number in range(len(self.world.nodes)):
+            home_first = [self._node(number)]
+            self._add(Declarer, f"declarer{number}", home_first)
+            self._add(Declarer, f"wanderer{number}", self.world.nodes)
+            publisher = self._add(Publisher, f"publisher{number}", home_first)
+            consumer = self._add(Consumer, f"consumer{number}", self.world.nodes)
+            publisher.queues = QUEUES  # type: ignore[attr-defined]
+            consumer.queues = QUEUES[2 * number : 2 * number + 2]  # type: ignore[attr-defined]
+        self._add(Administrator, "administrator", self.world.nodes)
+
+    def _add(self, kind: type[ChaosClient], name: str, nodes: list[ChaosNode]) -> ChaosClient:
+        dice = random.Random(self.chance.getrandbits(64))
+        client = kind(name, nodes, self.expected, dice)
+        self.clients.append(client)
+        return client
+
+    def _drain(self) -> None:
+        """Take all that is left: what was confirmed must be among it, or have come before."""
+        consumers = [client for client in self.clients if isinstance(client, Consumer)]
+        for consumer in consumers:
+            consumer.hurry = True
+            consumer.gate.open()
+        deadline = time.monotonic() + DRAIN_S_MAX
+        while self.expected.missing() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        received, quiet_since = -1, time.monotonic()
+        while time.monotonic() - quiet_since < QUIET_S and time.monotonic() < deadline:
+            if self.expected.counts["received"] != received:
+                received, quiet_since = self.expected.counts["received"], time.monotonic()
+            time.sleep(0.2)
+        missing = self.expected.missing()
+        if missing:
+            self.expected.complain(f"{len(missing)} confirmed messages are lost: {missing[:8]}")
+        self._require_kept()
+
+    def _say(self, what: str) -> None:
+        print(what, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="chaos", description="Hurt a cluster at random.")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for about how long")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--round", type=float, default=40.0, help="seconds of harm per round")
+    parser.add_argument("--keep", type=Path, help="where to work, and to leave everything")
+    options = parser.parse_args()
+    reason = enter_own_network("cluster_chaos.chaos")
+    if reason is not None:
+        print(f"CANNOT RUN: no network namespaces here: {reason}", file=sys.stderr)
+        return 77
+    directory = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    chaos = Chaos(directory, options.seed)
+    try:
+        chaos.run(options.minutes * 60, options.round)
+    except AssertionError as failure:
+        print(f"FAILED: {failure}", file=sys.stderr)
+        return 1
+    print(chaos.summary())
+    if not options.keep:
+        shutil.rmtree(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
