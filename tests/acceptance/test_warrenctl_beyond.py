@@ -69,6 +69,7 @@ def test_a_policy_is_explained(vhost: str, control: Control, connect: Connect) -
 
 def test_alarms_are_set_off_and_shown(own: BrokerProcess, own_control: Control) -> None:
     own_control.ok("check_alarms")
+    assert "Health check passed" in own_control.ok("node_health_check").out
     own_control.ok("set_disk_free_limit 999999GB")
     deadline = time.monotonic() + 60
     while own_control("check_local_alarms").code == 0:
@@ -76,6 +77,8 @@ def test_alarms_are_set_off_and_shown(own: BrokerProcess, own_control: Control) 
         time.sleep(0.1)
     failed = own_control("check_alarms")
     assert (failed.code, "Free disk space alarm on node" in failed.err) == (69, True)
+    ill = own_control("node_health_check")
+    assert (ill.code, "resource alarm(s) in effect" in ill.err) == (69, True)
     assert "disk" in own_control.ok("list_alarms -s").out
     assert "Free disk space alarm" in own_control.ok("status").out
     own_control.ok("set_disk_free_limit 1MB")

@@ -92,6 +92,9 @@ def test_an_alarm_of_one_node_blocks_publishers_at_all_and_says_whose_it_is(
             503,
             [{"node": short.name, "resource": "memory"}],
         )
+        nodes = [each for each in node.api.get("nodes").body if each["running"]]
+        shown = {each["name"]: each["mem_alarm"] for each in nodes}
+        assert shown == {each.name: each is short for each in cluster.nodes}
         local = node.api.get("health", "checks", "local-alarms")
         assert local.status == (503 if node is short else 200)
 

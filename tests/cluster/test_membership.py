@@ -209,12 +209,15 @@ def test_a_forgotten_node_is_gone_with_its_queues_and_must_be_reset(
     three.stop()
     eventually(lambda: three.name not in status_at(two)["running_nodes"], "it is seen to stop")
     assert three.name in status_at(two)["disk_nodes"]
+    shown = {each["name"]: each["running"] for each in two.api.get("nodes").body}
+    assert shown == {one.name: True, two.name: True, three.name: False}
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as down:
         open_on(two).queue_declare(name, durable=True)
     assert "is down or inaccessible" in down.value.reply_text
 
     one.control.ok(f"forget_cluster_node {three.name}")
     assert three.name not in status_at(two)["disk_nodes"]
+    assert {each["name"] for each in two.api.get("nodes").body} == {one.name, two.name}
     assert open_on(two).queue_declare(name, durable=True).method.message_count == 0
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as gone:
         open_on(one).exchange_declare(f"{name}-auto", passive=True)

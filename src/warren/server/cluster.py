@@ -358,15 +358,15 @@ class Cluster:
 
     def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
         """Exclusive queues live and die with a connection, so they stay where that is."""
-        if record.exclusive:
+        configured = Locator(self._context.config.queue_master_locator)
+        locator = locator_of(record, policy, configured)
+        if record.exclusive or locator is Locator.CLIENT_LOCAL:
             return self.name
         masters = dict.fromkeys(self._nodes_taking_part(), 0)
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.record.node in masters:
                     masters[queue.record.node] += 1
-        configured = Locator(self._context.config.queue_master_locator)
-        locator = locator_of(record, policy, configured)
         return home_for(locator, self.name, masters, random.choice)
 
 

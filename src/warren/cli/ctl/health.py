@@ -77,6 +77,15 @@ def alarms(call: Call) -> Answer:
     return Document(text, {"alarms": lines, "node": call.node, "result": "ok"})
 
 
+def node_health_check(call: Call) -> Answer:
+    call.announce(f"Checking health of node {call.node} ...")
+    try:
+        call.api.get("healthchecks", "node", call.node)
+    except Refusal as refusal:
+        raise error(f"health check failed. Message: {refusal.reason}") from refusal
+    return "Health check passed"
+
+
 def list_alarms(call: Call) -> Answer:
     call.announce("Listing alarms, and the connections they block ...")
     columns = ("node", "resource", "since", "blocked_connections")
@@ -230,6 +239,7 @@ _MEMORY_UNIT: Final = Option("unit", "bytes, mb or gb; default gb", Kind.TEXT)
 VERBS: Final = (
     _verb("check_running", "Fails unless the node is running", check_running),
     _verb("is_running", "Fails unless the node is running", is_running),
+    _verb("node_health_check", "Fails if the node is not well; deprecated", node_health_check),
     _verb("check_alarms", "Fails if any node of the cluster has an alarm", check_alarms),
     _verb("check_local_alarms", "Fails if the node has an alarm", check_local_alarms),
     _verb("alarms", "Shows the alarms in effect in the cluster", alarms),
