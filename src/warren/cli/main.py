@@ -112,10 +112,7 @@ def server(  # noqa: PLR0913 - these are the options of the command line
     )
     if name is not None:
         settings = replace(settings, name=name)
-    if http_port is not None:
-        settings = replace(settings, http_port=http_port)
-    elif settings.management_tls.port is not None and "http_port" not in read.values:
-        settings = replace(settings, has_plain_http=False)  # as RabbitMQ: what is said, no more
+    settings = listening_for_http(settings, read, http_port)
     _serve(listening(settings, read, bind, port), read)
 
 
@@ -238,6 +235,14 @@ def listening(config: Config, read: ConfigFile, bind: str | None, port: int | No
         over_tls = _bound_to(bind, config.ssl_listeners)
         config = replace(config, http_ip=bind, ssl_listeners=over_tls)
     return config
+
+
+def listening_for_http(config: Config, read: ConfigFile, http_port: int | None) -> Config:
+    """As RabbitMQ: with a port for TLS and none without it, what is said and no more."""
+    if http_port is not None:
+        return replace(config, http_port=http_port)
+    is_plain = config.management_tls.port is None or "http_port" in read.values
+    return replace(config, has_plain_http=is_plain)
 
 
 def _bound_to(address: str, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:

@@ -17,11 +17,18 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import Request
 
 from warren.auth.access import AccessControl
+from warren.auth.login_guard import LoginGuard, TooManyFailures
 from warren.auth.users import User
 from warren.broker.broker import Broker
 from warren.broker.vhost import VirtualHost
 from warren.management.cluster.serving import Inquiry
-from warren.management.errors import CHALLENGE, EmptyRefusal, login_failed, not_authorised
+from warren.management.errors import (
+    CHALLENGE,
+    EmptyRefusal,
+    login_failed,
+    not_authorised,
+    too_many_failures,
+)
 from warren.model.errors import LoginRefused
 from warren.server.logs import EventLog
 from warren.server.sockets import is_loopback
@@ -70,7 +77,9 @@ class Caller:
         return self.is_administrator or self.may_log_in_to(vhost)
 
 
-def authenticate(request: Request, broker: Broker, inquiry: Inquiry | None = None) -> Caller:
+def authenticate(
+    request: Request, broker: Broker, guard: LoginGuard, inquiry: Inquiry | None = None
+) -> Caller:
     """A node that asks for one of its callers has let that caller in itself."""
     if inquiry is not None:
         user = broker.access.directory.user(inquiry.user)
@@ -79,21 +88,27 @@ def authenticate(request: Request, broker: Broker, inquiry: Inquiry | None = Non
         return Caller(user, broker.access)
     is_success = False
     try:
-        caller = _authenticate(request, broker.access)
+        caller = _authenticate(request, broker.access, guard)
         is_success = True
     finally:
         broker.activity.attempted(HTTP, is_success)
     return caller
 
 
-def _authenticate(request: Request, access: AccessControl) -> Caller:
+def _authenticate(request: Request, access: AccessControl, guard: LoginGuard) -> Caller:
     name, password = _credentials(request)
     host = request.client.host if request.client is not None else ""
     try:
+        guard.require_room(host, name)
         user = access.authenticate(name, password, peer_is_loopback=True)
+    except TooManyFailures as refused:
+        _log.warning("HTTP access denied", peer=host, reason=str(refused))
+        raise too_many_failures(refused.wait_s) from None
     except LoginRefused as refused:
-        _log.warning("HTTP access denied", reason=str(refused))
+        guard.failed(host, name)
+        _log.warning("HTTP access denied", peer=host, reason=str(refused))
         raise login_failed() from None
+    guard.succeeded(host, name)
     if access.is_loopback_only(name) and not is_loopback(host):
         raise _denied(name, "User can only log in via localhost")
     if MANAGEMENT_TAGS.isdisjoint(user.tags):

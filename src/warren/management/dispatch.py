@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from warren.broker.events import ACTING_USER
+from warren.management.audit import CHANGING_METHODS, audit
 from warren.management.call import Call
 from warren.management.caller import authenticate
 from warren.management.cluster.forwarding import answer_of_anybody, answer_of_home
@@ -32,7 +33,7 @@ from warren.management.errors import (
 )
 from warren.management.json import Json
 from warren.management.listing import json_response
-from warren.management.resource import PARAMETER, Resource, path_pattern
+from warren.management.resource import PARAMETER, Handler, Resource, path_pattern
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -77,9 +78,17 @@ class Dispatch:
             raise EmptyRefusal(405, allowed)
         call = Call(self._node, request, parts, peers)
         if resource.rule.is_login_needed:
-            call.caller = authenticate(request, self._node.broker, call.inquiry)
+            guard = self._node.context.login_guard
+            call.caller = authenticate(request, self._node.broker, guard, call.inquiry)
             ACTING_USER.set(call.caller.user.name)  # of this request alone
         resource.rule.require(call)
+        response = await self._answer(call, resource, handler)
+        if resource.is_change and method in CHANGING_METHODS and call.inquiry is None:
+            audit(call, response.status_code)
+        return response
+
+    async def _answer(self, call: Call, resource: Resource, handler: Handler) -> Response:
+        method = call.request.method
         is_there = resource.exists(call)
         if (elsewhere := await _elsewhere(call, resource, is_there)) is not None:
             return elsewhere

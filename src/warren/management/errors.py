@@ -64,6 +64,12 @@ def login_failed() -> Refusal:
     return Refusal(401, "not_authorized", "Login failed", CHALLENGE)
 
 
+def too_many_failures(wait_s: int) -> Refusal:
+    """RabbitMQ has no such limit, and so no words for it."""
+    retry = {"retry-after": str(wait_s)}
+    return Refusal(429, "too_many_requests", "Too many failed logins", retry)
+
+
 def not_found(reason: str) -> Refusal:
     """Something that the request needs is missing."""
     return Refusal(404, "not_found", reason)

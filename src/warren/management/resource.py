@@ -37,6 +37,8 @@ class Resource:
 
     path: str
     rule: Rule
+    is_change: bool = True
+    """Whether PUT, POST and DELETE change what is declared or configured, for the audit."""
     exists: Callable[[Call], bool] = _always
     get: Handler | None = None
     put: Handler | None = None

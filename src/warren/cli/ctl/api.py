@@ -7,10 +7,14 @@ import http.client
 import json
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+from warren import __version__
 from warren.cli.ctl.verbs import Exit, Failure, error
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_URL: Final = "http://127.0.0.1:15672"
 DEFAULT_USER: Final = "guest"
@@ -35,15 +39,35 @@ class NotFound(Refusal):
 
 
 @dataclass(frozen=True)
+class Trust:
+    """For https: who vouches for the node, and what we show. Empty: the system's authorities."""
+
+    cacertfile: str = ""
+    certfile: str = ""
+    keyfile: str = ""
+
+    def context(self) -> ssl.SSLContext:
+        import ssl
+
+        context = ssl.create_default_context(cafile=self.cacertfile or None)
+        if self.certfile:
+            context.load_cert_chain(self.certfile, self.keyfile or None)
+        return context
+
+
+@dataclass(frozen=True)
 class Target:
     """Where the API is, and who asks."""
 
     url: str
     user: str
     password: str
+    trust: Trust = Trust()
 
     @classmethod
-    def of(cls, url: str, user: str | None, password: str | None) -> Target:
+    def of(
+        cls, url: str, user: str | None, password: str | None, trust: Trust | None = None
+    ) -> Target:
         """The address may hold the credentials; what is said elsewhere goes before."""
         if "://" not in url:
             url = f"http://{url}"
@@ -60,6 +84,7 @@ class Target:
             f"{parts.scheme}://{place}{parts.path.rstrip('/')}",
             user or unquote(parts.username or "") or DEFAULT_USER,
             password or unquote(parts.password or "") or DEFAULT_PASSWORD,
+            trust or Trust(),
         )
 
 
@@ -113,7 +138,12 @@ class Api:
     def _headers(self, more: dict[str, str]) -> dict[str, str]:
         secret = f"{self.target.user}:{self.target.password}".encode()
         authorization = f"Basic {base64.b64encode(secret).decode()}"
-        return {"Authorization": authorization, "Content-Type": "application/json", **more}
+        return {
+            "Authorization": authorization,
+            "Content-Type": "application/json",
+            "User-Agent": f"warrenctl/{__version__}",
+            **more,
+        }
 
     def _exchange(
         self, method: str, place: str, body: bytes | None, headers: dict[str, str]
@@ -139,14 +169,26 @@ class Api:
         if left_s is not None and left_s <= 0:
             raise Failure(self._late(), Exit.TEMPORARY)
         if self._connection is None:
-            parts = urlsplit(self.target.url)
-            is_safe = parts.scheme == "https"
-            kind = http.client.HTTPSConnection if is_safe else http.client.HTTPConnection
-            self._connection = kind(parts.hostname or "", parts.port or (443 if is_safe else 80))
+            self._connection = self._new_connection()
         self._connection.timeout = left_s
         if self._connection.sock is not None:
             self._connection.sock.settimeout(left_s)
         return self._connection
+
+    def _new_connection(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.target.url)
+        host = parts.hostname or ""
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, parts.port or 80)
+        try:
+            context = self.target.trust.context()
+        except OSError as fault:
+            files = self.target.trust
+            named = ", ".join(filter(None, (files.cacertfile, files.certfile, files.keyfile)))
+            raise Failure(
+                f"Error: certificates cannot be used: {named}: {_reason(fault)}"
+            ) from fault
+        return http.client.HTTPSConnection(host, parts.port or 443, context=context)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from warren.cli.ctl.verbs import QUIET_FORMATTERS, Verb, WrongUsage, error
 
 if TYPE_CHECKING:
-    from warren.cli.ctl.api import Api, Target
+    from warren.cli.ctl.api import Api, Target, Trust
 
 DEFAULT_VHOST: Final = "/"
 DEFAULT_TIMEOUT_S: Final = 60.0
@@ -81,7 +81,17 @@ class Call:
             self.text("url") or environ.get("WARREN_URL") or DEFAULT_URL,
             self.text("username") or environ.get("WARREN_USER"),
             self.text("password") or environ.get("WARREN_PASSWORD"),
+            self._trust,
         )
+
+    @property
+    def _trust(self) -> Trust:
+        from os import environ
+
+        from warren.cli.ctl.api import Trust
+
+        cacertfile = self.text("cacertfile") or environ.get("WARREN_CACERTFILE") or ""
+        return Trust(cacertfile, self.text("certfile") or "", self.text("keyfile") or "")
 
     @cached_property
     def api(self) -> Api:

@@ -84,12 +84,12 @@ def clear_password(call: Call) -> Answer:
 
 
 def authenticate_user(call: Call) -> Answer:
-    from warren.cli.ctl.api import Target
+    from dataclasses import replace
 
     name = call.arguments[0]
     call.announce(f'Authenticating user "{name}" ...')
     password = _password(call, Exit.SOFTWARE)
-    asked = call.another_api(call.timeout_s, Target(call.target.url, name, password))
+    asked = call.another_api(call.timeout_s, replace(call.target, user=name, password=password))
     try:
         asked.get("whoami")
     except Refusal as refusal:  # it was let in, and told something else

@@ -6,6 +6,9 @@ node that is alone, as a single node of RabbitMQ's does.
 
 from __future__ import annotations
 
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from starlette.responses import Response
@@ -18,6 +21,7 @@ from warren.management.json import Json, JsonObject, encode
 from warren.management.resource import Resource
 from warren.management.routes.overview import home_is_node, is_down, known_node
 from warren.management.routes.publishing import acting
+from warren.management.views.certificates import DAYS_MAX, DAYS_OF_UNIT, expiring_certificates
 from warren.management.views.overview import show_listeners
 from warren.model.limits import SHORTSTR_BYTES_MAX
 from warren.wire.codec import Message, PropertyBlock
@@ -27,7 +31,6 @@ from warren.wire.route_key import make_route_key
 ALIVENESS_QUEUE: Final = "aliveness-test"
 _OK: Final = {"status": "ok"}
 _ALONE: Final = {"status": "ok", "reason": "single node cluster"}
-_UNITS: Final = frozenset({"days", "weeks", "months", "years"})
 # RabbitMQ's names of protocols, and what else it takes for them.
 _PROTOCOLS: Final = {
     "amqp091": "amqp", "amqp": "amqp", "amqp10": "amqp", "amqps": "amqp/ssl",
@@ -79,14 +82,16 @@ async def _protocol_listener(call: Call) -> JsonObject | Response:
     return _failed("No active listener", missing=protocol, protocols=protocols)
 
 
-async def _certificate_expiration(call: Call) -> JsonObject:
-    """There are no certificates that could expire."""
-    within, unit = call.parts["within"], call.parts["unit"]
-    if not (within.isascii() and within.isdigit()):
+async def _certificate_expiration(call: Call) -> JsonObject | Response:
+    within, unit = call.parts["within"], call.parts["unit"].lower()
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}", within):
         raise bad_request("Invalid expiration value.")
-    if unit not in _UNITS:
+    if unit not in DAYS_OF_UNIT:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
-    return _OK
+    days = min(int(within) * DAYS_OF_UNIT[unit], DAYS_MAX)
+    until = datetime.now(UTC) + timedelta(days=max(days, -DAYS_MAX))
+    expiring = await asyncio.to_thread(expiring_certificates, call.node, until)
+    return _failed("Certificates expiring", expired=expiring) if expiring else _OK
 
 
 async def _healthy(call: Call) -> JsonObject:

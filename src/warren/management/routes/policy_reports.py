@@ -77,12 +77,14 @@ RESOURCES: Final = (
         path="/warren/policies/{vhost}/dry-run",
         rule=POLICYMAKERS,
         exists=_has_vhost,
+        is_change=False,
         post=_dry_run,
     ),
     Resource(
         path="/warren/operator-policies/{vhost}/dry-run",
         rule=ADMINISTRATORS,
         exists=_has_vhost,
+        is_change=False,
         post=_dry_run_operator,
     ),
 )

@@ -214,8 +214,19 @@ async def _act(call: Call) -> None:
 
 
 RESOURCES: Final = (
-    Resource(path="/exchanges/{vhost}/{exchange}/publish", rule=VHOST_USERS, post=_publish),
-    Resource(path="/queues/{vhost}/{queue}/get", rule=VHOST_USERS, post=_get, home=home_of_queue),
+    Resource(
+        path="/exchanges/{vhost}/{exchange}/publish",
+        rule=VHOST_USERS,
+        is_change=False,
+        post=_publish,
+    ),
+    Resource(
+        path="/queues/{vhost}/{queue}/get",
+        rule=VHOST_USERS,
+        is_change=False,
+        post=_get,
+        home=home_of_queue,
+    ),
     Resource(
         path="/queues/{vhost}/{queue}/actions",
         rule=ADMINISTRATORS,

@@ -23,11 +23,18 @@ _FILE_BYTES_MAX: Final = 1_048_576
 
 def expiry_of(path: str) -> datetime | None:
     """Of the certificate that expires first; None if there is none that could be read."""
+    return min(expiries_of(path), default=None)
+
+
+def expiries_of(path: str) -> list[datetime]:
+    """Of all certificates in a file; none if it is not there, or not named."""
+    if not path:
+        return []
     try:
         with Path(path).open("rb") as file:
             content = file.read(_FILE_BYTES_MAX).decode("latin-1")
     except OSError:
-        return None
+        return []
     moments = []
     for piece in content.split(_BEGIN)[1:]:
         body, end, _ = piece.partition(_END)
@@ -35,7 +42,7 @@ def expiry_of(path: str) -> datetime | None:
             moments.append(_not_after(ssl.PEM_cert_to_DER_cert(f"{_BEGIN}{body}{end}")))
         except (ValueError, IndexError):
             continue
-    return min(moments, default=None)
+    return moments
 
 
 def _not_after(der: bytes) -> datetime:

@@ -23,6 +23,10 @@ _VERSIONS: Final = {
 }
 # Suites of TLS 1.3 are all good, and OpenSSL offers all of them whatever else is said.
 _ALWAYS_ON: Final = "TLS_"
+_CERTIFICATE: Final = b"CERTIFICATE"
+_PRIVATE_KEY: Final = b"PRIVATE KEY"
+_ENCRYPTED: Final = b"ENCRYPTED"
+_FILE_BYTES_MAX: Final = 1_048_576
 _AGAIN: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 # Hears of a failed handshake, once, before the peer does.
@@ -116,8 +120,10 @@ def client_context(options: TlsOptions, key: str) -> ssl.SSLContext:
 def _configure(context: ssl.SSLContext, options: TlsOptions, key: str) -> None:
     if options.certfile:
         certificate, private = options.certfile, options.keyfile or options.certfile
-        _check_readable(f"{key}.certfile", certificate)
-        _check_readable(f"{key}.keyfile", private)
+        _check_file(f"{key}.certfile", certificate, _CERTIFICATE)
+        content = _check_file(f"{key}.keyfile", private, _PRIVATE_KEY)
+        if _ENCRYPTED in content and not options.password:
+            raise TlsConfigError(f"{key}.keyfile: {private}: needs a password ({key}.password)")
         _load(
             f"{key}.certfile, {key}.keyfile",
             certificate if certificate == private else f"{certificate}, {private}",
@@ -127,7 +133,7 @@ def _configure(context: ssl.SSLContext, options: TlsOptions, key: str) -> None:
         _require(options.cacertfile, key, "cacertfile")
     if options.cacertfile:
         place = options.cacertfile
-        _check_readable(f"{key}.cacertfile", place)
+        _check_file(f"{key}.cacertfile", place, _CERTIFICATE)
         _load(f"{key}.cacertfile", place, lambda: context.load_verify_locations(place))
     _limit_versions(context, options, key)
     chosen = [name for name in options.ciphers if not name.startswith(_ALWAYS_ON)]
@@ -155,12 +161,16 @@ def _require(value: str, key: str, name: str) -> None:
         raise TlsConfigError(f"{key}.{name} is needed for TLS, and not set")
 
 
-def _check_readable(key: str, path: str) -> None:
+def _check_file(key: str, path: str, marker: bytes) -> bytes:
+    """Its content, if that is what it should be; OpenSSL's own complaints name no file."""
     try:
         with Path(path).open("rb") as file:
-            file.read(1)
+            content = file.read(_FILE_BYTES_MAX)
     except OSError as error:
         raise TlsConfigError(f"{key}: {path} cannot be read: {error.strerror}") from error
+    if marker not in content:
+        raise TlsConfigError(f"{key}: {path}: no PEM file with a {marker.decode().lower()} in it")
+    return content
 
 
 def _load(key: str, path: str, load: Callable[[], object]) -> None:
@@ -171,14 +181,10 @@ def _load(key: str, path: str, load: Callable[[], object]) -> None:
 
 
 def _complaint(error: Exception) -> str:
-    reason = getattr(error, "reason", None) or str(error)
+    reason = getattr(error, "reason", None) or str(error).partition(" (_ssl")[0]
     explained = {
         "KEY_VALUES_MISMATCH": "the private key is not that of the certificate",
-        "NO_START_LINE": "not a PEM file",
-        "PEM_LIB": "not a PEM file",
-        "BAD_DECRYPT": "the password does not open the private key",
-        "BAD_PASSWORD_READ": "the private key needs a password",
-        "NO_CERTIFICATE_OR_CRL_FOUND": "there is no certificate in it",
+        "[SSL] PEM lib": "not readable as PEM, or the password does not open the private key",
         "CA_MD_TOO_WEAK": "its signature is too weak for OpenSSL",
         "EE_KEY_TOO_SMALL": "its key is too short for OpenSSL",
     }

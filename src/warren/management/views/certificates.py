@@ -1,0 +1,56 @@
+"""Certificates that expire before long, by the listeners they are shown at."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from warren.management.json import JsonObject
+from warren.server.config_values import Endpoint
+from warren.server.tls.certificates import expiries_of
+from warren.server.tls.options import TlsOptions
+from warren.server.tls.sides import http_options
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+DAYS_OF_UNIT: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+DAYS_MAX: Final = 100 * 365
+
+
+def expiring_certificates(node: Node, until: datetime) -> list[JsonObject]:
+    """Reads the files, so not for the event loop."""
+    over_https, _ = http_options(node.config)
+    listeners = [
+        ("amqp/ssl", endpoint, node.config.ssl_options) for endpoint in node.amqps_endpoints
+    ]
+    if "https" in node.http_endpoints:
+        listeners.append(("https", node.http_endpoints["https"], over_https))
+    if node.cluster is not None and node.config.link_tls.is_given:
+        listeners.append(("clustering", node.cluster.links.endpoint, node.config.link_tls))
+    shown = [_show(node, *listener, until) for listener in listeners]
+    return [one for one in shown if one["certfile_expires_on"] or one["cacertfile_expires_on"]]
+
+
+def _show(
+    node: Node, protocol: str, endpoint: Endpoint, options: TlsOptions, until: datetime
+) -> JsonObject:
+    return {
+        "cacertfile": options.cacertfile,
+        "cacertfile_expires_on": _expiring(options.cacertfile, until),
+        "certfile": options.certfile,
+        "certfile_expires_on": _expiring(options.certfile, until),
+        "interface": endpoint.host or "[::]",
+        "node": node.config.name,
+        "port": endpoint.port,
+        "protocol": protocol,
+    }
+
+
+def _expiring(path: str, until: datetime) -> list[str]:
+    """As RabbitMQ writes times here: no zero before the hour."""
+    return [
+        f"{moment:%Y-%m-%d} {moment.hour}:{moment:%M:%S}"
+        for moment in expiries_of(path)
+        if moment <= until
+    ]
