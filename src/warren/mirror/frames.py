@@ -61,9 +61,12 @@ class Catchup(_Fenced, frozen=True, tag="c"):
 
 
 class CheckNeighbours(_Fenced, frozen=True, tag="n"):
-    """To a neighbour that was or is: see my view. `wants_catchup`: and begin a new stream."""
+    """To a neighbour that was or is: see my view.
 
-    wants_catchup: bool
+    With `lost_stream`, from right to left: begin a new stream unless you have since that one.
+    """
+
+    lost_stream: int | None = None
 
 
 class AddOnRight(_Fenced, frozen=True, tag="j"):
@@ -79,7 +82,12 @@ class AddedOnRight(_Fenced, frozen=True, tag="k"):
 
 
 class Rejected(_Fenced, frozen=True, tag="r"):
-    """What you sent is of an epoch that is over; the fence of this frame says which one it is."""
+    """What you sent is of an epoch that is over; the fence of this frame says which one it is.
+
+    `stream` is the stream that was cut off by it, 0 if it belonged to none.
+    """
+
+    stream: int
 
 
 Frame: TypeAlias = Activity | Catchup | CheckNeighbours | AddOnRight | AddedOnRight | Rejected

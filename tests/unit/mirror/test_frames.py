@@ -28,10 +28,10 @@ PROGRESS = (
 FRAMES: list[tuple[Frame, tuple[Payload, ...]]] = [
     (Activity(*FENCE, 2, 41, PROGRESS), (b"first", b"")),
     (Catchup(*FENCE, 2, PROGRESS), (b"first", b"")),
-    (CheckNeighbours(*FENCE, True), ()),
+    (CheckNeighbours(*FENCE, 4), ()),
     (AddOnRight(*FENCE, Member("rabbit@c/9/1", "rabbit@c", "9")), ()),
     (AddedOnRight(*FENCE, False), ()),
-    (Rejected(*FENCE), ()),
+    (Rejected(*FENCE, 4), ()),
 ]
 
 
