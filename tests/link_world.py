@@ -30,6 +30,8 @@ def message(body: bytes) -> Message:
 
 
 class Surroundings:
+    peer = "asker"
+
     def __init__(self, world: BrokerWorld) -> None:
         self.output = OutputBuffer(FRAME_MAX, 1 << 30, lambda: None)
         self.turn_clock = TurnClock()

@@ -186,6 +186,37 @@ def test_connections_channels_and_consumers_of_all_nodes_are_shown_by_each(
             assert [channel["node"] for channel in of_it] == [connection["node"]]
 
 
+def test_the_single_active_consumer_of_a_queue_is_known_to_all_nodes(
+    cluster: ClusterOfNodes, apis: list[Api], open_in: OpenIn, vhost: str
+) -> None:
+    arguments = {"x-single-active-consumer": True}
+    channels = [open_in(node) for node in cluster.nodes]
+    channels[0].queue_declare("q", arguments=arguments)
+    for channel, tag in zip((*channels[1:], channels[0]), ("active", "next", "last"), strict=True):
+        channel.basic_consume("q", lambda *_: None, consumer_tag=tag)
+    activity = {"active": (True, "single_active"), "next": (False, "waiting"),
+                "last": (False, "waiting")}  # fmt: skip
+    for api in apis:
+        shown = api.must(api.get("queues", vhost, "q"))
+        assert shown["single_active_consumer_tag"] == "active"
+        assert activity_of(shown["consumer_details"]) == activity
+        assert activity_of(api.must(api.get("consumers", vhost))) == activity
+        (channel,) = (c for c in shown["consumer_details"] if c["consumer_tag"] == "active")
+        name = channel["channel_details"]["name"]
+        details = api.must(api.get("channels", name))["consumer_details"]
+        assert activity_of(details) == {"active": (True, "single_active")}
+    channels[1].basic_cancel("active")
+    for api in apis:
+        eventually(
+            lambda api=api: activity_of(api.must(api.get("consumers", vhost)))["next"][0],
+            "the next one is active",
+        )
+
+
+def activity_of(consumers: list[dict[str, Any]]) -> dict[str, tuple[bool, str]]:
+    return {c["consumer_tag"]: (c["active"], c["activity_status"]) for c in consumers}
+
+
 def test_a_connection_is_closed_by_any_node(
     cluster: ClusterOfNodes, apis: list[Api], open_in: OpenIn, vhost: str
 ) -> None:

@@ -95,9 +95,12 @@ class NoSuchQueue(_Tagged, frozen=True):
 
 
 class Consume(_Tagged, frozen=True):
+    """`consumer` is what both nodes call it, `tag` what its client calls it."""
+
     id: int
     handle: int
     consumer: str
+    tag: str
     no_ack: bool
     prefetch: int
     exclusive: bool

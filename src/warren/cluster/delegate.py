@@ -61,6 +61,7 @@ _REQUEUE = 2
 class Surroundings(Protocol):
     """What a delegate needs of its node and its link."""
 
+    peer: str
     output: OutputBuffer
     turn_clock: TurnClock
     vhosts: Mapping[str, VirtualHost]
@@ -251,6 +252,8 @@ class Delegate:
         consumer = LinkConsumer(
             queue, handle.deliveries, request.consumer, request.no_ack, request.prefetch
         )
+        consumer.node = self._around.peer
+        consumer.client_tag = request.tag
         consumer.priority = request.priority
         consumer.exclusive = request.exclusive
         consumer.arguments = decode_table(request.arguments)[0]

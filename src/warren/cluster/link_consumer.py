@@ -15,6 +15,11 @@ from warren.wire.codec import Message, QueuedMessage
 
 
 class LinkConsumer(Consumer):
+    """`tag` is its name on the link; `node` and `client_tag` say whose it is."""
+
+    node = ""
+    client_tag = ""
+
     def __init__(
         self,
         queue: AbstractQueue,

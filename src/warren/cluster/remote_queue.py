@@ -150,12 +150,17 @@ class RemoteQueue(AbstractQueue):
             number,
             self.handle,
             name.decode(),
+            consumer.tag,
             consumer.no_ack,
             consumer.prefetch,
             consumer.exclusive,
             consumer.priority,
             encode_table(consumer.arguments),
         )
+
+    def name_of(self, consumer: Consumer) -> str:
+        """What its home knows it by; nothing if it has gone."""
+        return self._names.get(consumer, b"").decode()
 
     def delivered(self, delivery: Delivery) -> None:
         if not delivery.consumer_tag:

@@ -58,6 +58,7 @@ class ServedLink:
     """A link that another node has made: what the `Delegate` behind it needs."""
 
     def __init__(self, context: ConnectionContext, link: LinkProtocol, answerer: Answerer) -> None:
+        self.peer = link.peer
         self.output = link.outgoing.output
         self.turn_clock = context.turn_clock
         self.vhosts: Mapping[str, VirtualHost] = context.broker.vhosts

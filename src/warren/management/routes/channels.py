@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG, VHOST_USERS, Rule
+from warren.management.cluster.consumers import active_elsewhere
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.errors import no_such_object
 from warren.management.json import JsonObject
@@ -76,7 +77,8 @@ async def _show(call: Call) -> JsonObject:
     place = _find(call)
     if place is None:
         raise no_such_object()
-    return show_channel_in_full(call.node, place)
+    active = await active_elsewhere(call, place.channel.consumers.values())
+    return show_channel_in_full(call.node, place, active)
 
 
 RESOURCES: Final = (

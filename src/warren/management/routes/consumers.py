@@ -9,18 +9,24 @@ from starlette.responses import Response
 
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG
-from warren.management.cluster.consumers import OF_QUEUE, consumers_here
+from warren.management.cluster.consumers import (
+    ACTIVE,
+    OF_QUEUE,
+    active_elsewhere,
+    active_of_peer,
+    consumers_here,
+)
 from warren.management.cluster.spread_listing import SpreadListing
-from warren.management.json import JsonObject
+from warren.management.json import Json
 from warren.management.resource import Resource
 from warren.management.views.channels import consumers_of, show_consumer
 
 
-async def _list(call: Call) -> Response | list[JsonObject]:
+async def _list(call: Call) -> Response | list[Json]:
+    if call.part == ACTIVE:
+        return await active_of_peer(call)
     if call.part == OF_QUEUE:
-        queue = (await call.raw_body()).decode()
-        places = await consumers_here(call, call.vhost.name, queue)
-        return [show_consumer(call.node, place) for place in places]
+        return await consumers_here(call, call.vhost.name, (await call.raw_body()).decode())
     is_monitor, user = call.caller.is_monitor, call.user.name
     wanted = call.vhost_name
     consumers = [
@@ -29,9 +35,10 @@ async def _list(call: Call) -> Response | list[JsonObject]:
         if (is_monitor or connection.user.name == user) and wanted in (None, connection.vhost.name)
         for place in consumers_of(connection)
     ]
+    active = await active_elsewhere(call, (place.consumer for place in consumers))
     return await SpreadListing(
         consumers,
-        lambda place: show_consumer(call.node, place),
+        lambda place: show_consumer(call.node, place, active),
         attrgetter("consumer.queue.record.vhost", "consumer.queue.record.name", "consumer.tag"),
         {"consumer_tag": attrgetter("consumer.tag")},
         is_paged=False,

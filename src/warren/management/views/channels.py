@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from warren.channels.channel import Channel
@@ -77,21 +78,26 @@ def show_channel(node: Node, place: ChannelPlace) -> JsonObject:
     return shown
 
 
-def show_channel_in_full(node: Node, place: ChannelPlace) -> JsonObject:
-    consumers = place.channel.consumers.values()
+def show_channel_in_full(
+    node: Node, place: ChannelPlace, active: Collection[Consumer]
+) -> JsonObject:
+    consumers = [ConsumerPlace(place, consumer) for consumer in place.channel.consumers.values()]
     return {
         **show_channel(node, place),
-        "consumer_details": [show_consumer(node, ConsumerPlace(place, c)) for c in consumers],
+        "consumer_details": [show_consumer(node, consumer, active) for consumer in consumers],
         # By queue and exchange, which RabbitMQ knows with detailed rates only.
         "deliveries": [],
         "publishes": [],
     }
 
 
-def show_consumer(node: Node, place: ConsumerPlace) -> JsonObject:
+def show_consumer(
+    node: Node, place: ConsumerPlace, active: Collection[Consumer] = ()
+) -> JsonObject:
+    """`active` are those that a home elsewhere has as the single active one of a queue."""
     consumer = place.consumer
     record = consumer.queue.record
-    is_active, status = _activity(consumer)
+    is_active, status = _activity(consumer, active)
     return {
         "ack_required": not consumer.no_ack,
         "active": is_active,
@@ -105,10 +111,11 @@ def show_consumer(node: Node, place: ConsumerPlace) -> JsonObject:
     }
 
 
-def _activity(consumer: Consumer) -> tuple[bool, str]:
-    if not consumer.queue.settings.single_active_consumer:
+def _activity(consumer: Consumer, active: Collection[Consumer]) -> tuple[bool, str]:
+    queue = consumer.queue
+    if not queue.settings.single_active_consumer:
         return True, "up"
-    is_active = consumer.queue.active_consumer is consumer
+    is_active = consumer in active if queue.is_remote else queue.active_consumer is consumer
     return is_active, "single_active" if is_active else "waiting"
 
 

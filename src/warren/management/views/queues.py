@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from warren.cluster.link_consumer import LinkConsumer
 from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
 from warren.management.json import JsonObject
@@ -12,6 +13,7 @@ from warren.management.views.policies import policy_of_queue
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import AbstractQueue
+from warren.queues.consumers import Consumer
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueType, queue_type_of
 from warren.wire.properties import decode_properties
@@ -98,6 +100,13 @@ def _consumers(queue: Queue) -> JsonObject:
         "consumer_capacity": capacity,
         "consumer_utilisation": capacity,
         "consumers": queue.consumer_count,
-        "exclusive_consumer_tag": None if exclusive is None else exclusive.tag,
-        "single_active_consumer_tag": None if active is None else active.tag,
+        "exclusive_consumer_tag": _tag_of(exclusive),
+        "single_active_consumer_tag": _tag_of(active),
     }
+
+
+def _tag_of(consumer: Consumer | None) -> str | None:
+    """Its client's name for it, wherever that client is connected."""
+    if consumer is None:
+        return None
+    return consumer.client_tag if isinstance(consumer, LinkConsumer) else consumer.tag
