@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pika
 import pytest
@@ -243,3 +246,82 @@ def _has_exchange(channel: BlockingChannel, name: str) -> bool:
     except pika.exceptions.ChannelClosedByBroker:
         return False
     return True
+
+
+def test_others_list_a_killed_node_as_not_running_and_its_durable_queues_as_down(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, name: str
+) -> None:
+    open_on(home).queue_declare(name, durable=True, arguments={"x-max-length": 7})
+    open_on(home).queue_declare(f"{name}-transient")
+    open_on(cluster.nodes[1]).queue_declare(f"{name}-elsewhere", durable=True)
+    home.kill()
+    down = {
+        "arguments": {"x-max-length": 7}, "auto_delete": False, "durable": True,
+        "exclusive": False, "name": name, "node": home.name, "state": "down", "type": "classic",
+        "vhost": "/",
+    }  # fmt: skip
+    for node in cluster.nodes[1:]:
+        eventually(lambda node=node: shown_as(node, name) == down, "it is down")
+        assert shown_as(node, f"{name}-transient") is None
+        elsewhere = shown_as(node, f"{name}-elsewhere")
+        assert elsewhere is not None
+        assert (elsewhere["state"], elsewhere["messages"]) == ("running", 0)
+        page = node.api.must(node.api.get("queues", page=1, name=name, sort="messages"))
+        assert {queue["state"] for queue in page["items"]} == {"down", "running"}
+        assert page["filtered_count"] == 2
+        is_running = {n["name"]: n["running"] for n in node.api.must(node.api.get("nodes"))}
+        assert is_running == {n.name: n is not home for n in cluster.nodes}
+    # With its session everything that it may still be doing ends.
+    for node in cluster.nodes[1:]:
+        eventually(lambda node=node: is_down_for(node, name), "its session has ended")
+        assert node.api.get("nodes", home.name).body == {
+            "cluster_links": [], "name": home.name, "running": False, "type": "disc",
+        }  # fmt: skip
+        memory = node.api.get("nodes", home.name, "memory")
+        assert (memory.status, memory.body) == (200, {"memory": "not_available"})
+        health = node.api.get("healthchecks", "node", home.name)
+        assert (health.status, health.body) == (503, {"status": "failed", "reason": "nodedown"})
+        body = {"durable": True, "arguments": {"x-max-length": 7}}
+        text = f"home node '{home.name}' of durable queue '{name}' in vhost '/' is down or "
+        refusal = node.api.put("queues", "/", name, body=body).refusal
+        assert refusal == (404, "not_found", text + "inaccessible")
+        stop = node.api.post("warren", "nodes", home.name, "stop")
+        assert stop.status == 404, "nobody stops in its place"
+        listed = node.control.ok("-q list_queues --offline name messages state").out.splitlines()
+        assert f"{name}\t\tdown" in listed
+        online = node.control.ok("-q list_queues --online name").out.splitlines()
+        assert f"{name}-elsewhere" in online
+        assert name not in online
+        local = node.control.ok("-q list_queues --local name").out.splitlines()
+        assert (f"{name}-elsewhere" in local) == (node is cluster.nodes[1])
+
+
+def shown_as(node: NodeProcess, name: str) -> dict[str, Any] | None:
+    queues = node.api.must(node.api.get("queues", "/"))
+    return next((queue for queue in queues if queue["name"] == name), None)
+
+
+def is_down_for(node: NodeProcess, name: str) -> bool:
+    return bool(node.api.get("queues", "/", name).status == 404)
+
+
+def test_nobody_waits_long_for_a_node_that_is_silent(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, name: str
+) -> None:
+    open_on(home).queue_declare(name, durable=True)
+    open_on(cluster.nodes[1]).queue_declare(f"{name}-elsewhere", durable=True)
+    os.kill(home.pid, signal.SIGSTOP)
+    try:
+        answers = [
+            cluster.nodes[1].api.get(*path) for path in (["queues"], ["nodes"], ["overview"])
+        ]
+        assert [answer.status for answer in answers] == [200, 200, 200]
+        state = {queue["name"]: queue["state"] for queue in answers[0].body}
+        assert (state[name], state[f"{name}-elsewhere"]) == ("down", "running")
+    finally:
+        os.kill(home.pid, signal.SIGCONT)
+    eventually(
+        lambda: (shown_as(cluster.nodes[1], name) or {}).get("state") == "running",
+        "it is heard again",
+        within_s=60,
+    )

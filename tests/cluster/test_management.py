@@ -11,19 +11,14 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from acceptance.management_client import Api
-from broker_process import Address
 from cluster.nodes import ClusterOfNodes, NodeProcess, eventually
 
 OpenIn = Callable[[NodeProcess], BlockingChannel]
 
 
-def api_of(node: NodeProcess) -> Api:
-    return Api(Address("127.0.0.1", node.http_port))
-
-
 @pytest.fixture
 def apis(cluster: ClusterOfNodes) -> list[Api]:
-    return [api_of(node) for node in cluster.nodes]
+    return [node.api for node in cluster.nodes]
 
 
 @pytest.fixture
