@@ -138,6 +138,28 @@ def test_a_queue_is_shown_read_purged_and_deleted_from_any_node(
         assert [other.get("queues", vhost, name).refusal for other in apis] == [missing] * 3
 
 
+def test_a_queue_counts_what_clients_at_other_nodes_do_with_it(
+    cluster: ClusterOfNodes, apis: list[Api], open_in: OpenIn, vhost: str
+) -> None:
+    first, second, third = (open_in(node) for node in cluster.nodes)
+    first.queue_declare("q")
+    second.confirm_delivery()
+    for _ in range(5):
+        second.basic_publish("", "q", b"m", mandatory=True)
+    for _ in range(3):
+        third.basic_ack(third.basic_get("q")[0].delivery_tag)
+    second.queue_purge("q")
+    assert second.basic_get("q")[0] is None
+    expected = {"publish": 5, "get": 3, "deliver_get": 3, "ack": 3, "get_empty": 1}
+    for api in apis:
+        eventually(lambda api=api: counts_of(api, vhost) == expected, "all is counted")
+
+
+def counts_of(api: Api, vhost: str) -> dict[str, int]:
+    stats = api.must(api.get("queues", vhost, "q"))["message_stats"]
+    return {name: count for name, count in stats.items() if isinstance(count, int) and count}
+
+
 def test_a_queue_is_declared_at_the_node_asked_for(apis: list[Api], vhost: str) -> None:
     body = {"durable": True, "node": "n3@localhost"}
     assert apis[0].put("queues", vhost, "there", body=body).status == 201

@@ -282,9 +282,13 @@ class Delegate:
         queued = queue.get()
         if queued is not None:
             self._send_got(handle, queued)
+            queue.counters.get += 1
+            queue.counters.redeliver += queued.redelivered
         elif queue.message_count:
             queue.when_loaded(lambda: self._get_loaded(handle, number))  # it is being read
             return
+        else:
+            queue.counters.get_empty += 1
         self.tell(Done(number, (queue.message_count,)))
 
     def _get_loaded(self, handle: Handle, number: int) -> None:

@@ -24,6 +24,7 @@ class Inbox:
     def __init__(self, queue: AbstractQueue) -> None:
         self.queue = queue
         self.received = 0
+        self._counted = 0
         self._told = 0
         self._pending: dict[int, None] = {}
         self._refused: dict[int, None] = {}
@@ -32,8 +33,10 @@ class Inbox:
 
     def attach(self, lowest: int, on_due: Callable[[], None]) -> None:
         """A new link: what is below `lowest` has been heard, all else is to be told (again)."""
+        self._count()
         # The asker has given up on what is below `lowest` and did not arrive: nobody waits for it.
         self.received = max(self.received, lowest - 1)
+        self._counted = self.received
         self._told = lowest - 1
         self._is_due = False
         self._on_due = on_due
@@ -67,6 +70,7 @@ class Inbox:
     def flush(self, handle: int, output: OutputBuffer) -> None:
         """Tell what is settled, as far as it has no gap."""
         self._is_due = False
+        self._count()
         settled = next(iter(self._pending), self.received + 1) - 1
         if settled <= self._told:
             return
@@ -78,6 +82,11 @@ class Inbox:
         if settled > self._told:
             output.ack(handle, settled, True)
             self._told = settled
+
+    def _count(self) -> None:
+        """For the statistics of the queue, as channels here do it: not at every message."""
+        self.queue.counters.publish += self.received - self._counted
+        self._counted = self.received
 
     def _become_due(self) -> None:
         if self._on_due is not None and not self._is_due:

@@ -10,6 +10,7 @@ from typing import Final
 from warren.flow.units import Absolute, Amount, Relative, parse_size
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, MONITORS
+from warren.management.cluster.sums import FIGURES, answers_of_all
 from warren.management.errors import Refusal, bad_request
 from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
@@ -25,22 +26,32 @@ _SHARE_MAX: Final = 1_000.0
 _HIDDEN: Final = "********"
 
 
-async def _alarms(call: Call) -> list[JsonObject]:
+async def _alarms(call: Call) -> list[JsonObject] | JsonObject:
     """Longest standing first. A blocked connection waits for all alarms, whoever has them."""
-    blocked = [
-        {**show_connection_reference(connection), "user": connection.user.name}
-        for connection in call.node.open_connections()
-        if connection.state == "blocked"
-    ]
+    blocked, alarms = _blocked(call), call.node.alarms.board.alarms
+    held_up: JsonObject = {"connections": blocked[:BLOCKED_SHOWN_MAX], "count": len(blocked)}
+    if call.part == FIGURES:
+        return held_up
+    for other in await answers_of_all(call, FIGURES) if alarms else ():
+        held_up["connections"] += other["connections"]
+        held_up["count"] += other["count"]
     return [
         {
             "node": alarm.node,
             "resource": alarm.resource.value,
             "since": show_moment(alarm.since_s * 1000),
-            "blocked_connections": blocked[:BLOCKED_SHOWN_MAX],
-            "blocked_connections_count": len(blocked),
+            "blocked_connections": held_up["connections"][:BLOCKED_SHOWN_MAX],
+            "blocked_connections_count": held_up["count"],
         }
-        for alarm in call.node.alarms.board.alarms
+        for alarm in alarms
+    ]
+
+
+def _blocked(call: Call) -> list[JsonObject]:
+    return [
+        {**show_connection_reference(connection), "user": connection.user.name}
+        for connection in call.node.open_connections()
+        if connection.state == "blocked"
     ]
 
 
