@@ -96,6 +96,7 @@ def test_lists_are_sorted_filtered_and_paged_after_they_are_merged(
         assert [queue["name"] for queue in backwards] == queues[::-1]
         by_view = api.must(api.get("queues", vhost, columns="name", sort="message_bytes"))
         assert [queue["name"] for queue in by_view] == queues
+        assert api.get("queues", vhost, page=1, name="(", use_regex="true").status == 400
         refused = api.get("queues", vhost, page=4, page_size=4)
         text = "Page out of range, page: 4 page size: 4, len: 9"
         assert refused.refusal == (400, "page_out_of_range", text)

@@ -117,23 +117,19 @@ class Listing(Generic[T]):
         sort, is_reversed = query.get("sort"), query.get("sort_reverse") == "true"
         if not sort:
             # Asked for no order at all, any is right.
-            return await sorted_rows(items, self.identity, is_reversed and sort is None)
+            return await sorted_rows(items, self.order, is_reversed and sort is None)
         # What was asked for comes first; among equals the order is the usual one.
         value = self.keys.get(sort)
         if value is not None:
             return await sorted_rows(
-                items, lambda item: [order_of(value(item)), self.identity(item)], is_reversed
+                items, lambda item: (order_of(value(item)), self.order(item)), is_reversed
             )
         return await sorted_rows(
             items,
-            lambda item: [order_of(dotted_value(self.view(item), sort)), self.identity(item)],
+            lambda item: (order_of(dotted_value(self.view(item), sort)), self.order(item)),
             is_reversed,
             SHOWN_AT_ONCE_MAX,
         )
-
-    def identity(self, item: T) -> list[Any]:
-        order = self.order(item)
-        return [*order] if isinstance(order, tuple) else [order]
 
     def shower(self, query: Mapping[str, str]) -> Callable[[T], Json]:
         """How an item is shown: whole, or the columns asked for."""

@@ -33,9 +33,10 @@ from warren.management.listing import (
     SHOWN_AT_ONCE_MAX,
     Listing,
     Page,
+    name_filter,
     page_response,
 )
-from warren.management.sorting import in_slices
+from warren.management.sorting import Order, in_slices
 from warren.server.logs import EventLog
 
 if TYPE_CHECKING:
@@ -51,14 +52,17 @@ _OK: Final = 200
 _BATCHES_TYPE: Final = "application/msgpack"
 
 # Whose item it is (None: ours), and its identity there.
-_Whose: TypeAlias = tuple[str | None, list[Any]]
+_Whose: TypeAlias = tuple[str | None, tuple[Any, ...]]
 
 _log = EventLog("management")
 
 
 @dataclass(frozen=True)
 class SpreadListing(Listing[T]):
-    """`elsewhere` says what there should be besides at nodes other than those that answer."""
+    """`order` makes a tuple that no other item has, at any node: it is the item's identity.
+
+    `elsewhere` says what there should be besides at nodes other than those that answer.
+    """
 
     elsewhere: Callable[[Collection[str]], Sequence[T]] = lambda answering: ()
 
@@ -82,7 +86,7 @@ class SpreadListing(Listing[T]):
     ) -> AsyncIterator[list[Row[bytes]]]:
         show = self.shower(query)
         async for batch in in_batches(rows, SHOWN_AT_ONCE_MAX):
-            yield [(key, encode(show(item))) for key, item in batch]
+            yield [(_as_sent(key), encode(show(item))) for key, item in batch]
 
     async def _keys(self, call: Call) -> AsyncIterator[Sequence[Any]]:
         page = self.requested_page(call.query)
@@ -91,18 +95,16 @@ class SpreadListing(Listing[T]):
         yield [len(chosen), len(self.items)]
         rows = islice(await self.rows(chosen, call.query), page.start + page.size)
         async for batch in in_batches(rows, KEYS_AT_ONCE_MAX):
-            yield [[key, self.identity(item)] for key, item in batch]
+            yield [(key, self.order(item)) for key, item in batch]
 
     async def _wanted(self, call: Call) -> AsyncIterator[Sequence[Any]]:
         """Which those are that are wanted is said in the body."""
         body = await call.raw_body(QUESTION_BYTES_MAX)
-        wanted = {
-            tuple(identity) for identity in msgspec.msgpack.decode(body, type=list[list[Any]])
-        }
+        wanted = set(msgspec.msgpack.decode(body, type=list[tuple[Any, ...]]))
         show = self.shower(call.query)
         async for part in in_slices(self.items, KEYS_AT_ONCE_MAX):
-            found = [(self.identity(item), item) for item in part]
-            yield [(i, encode(show(item))) for i, item in found if tuple(i) in wanted]
+            found = [item for item in part if self.order(item) in wanted]
+            yield [(self.order(item), encode(show(item))) for item in found]
 
     # For a client.
 
@@ -115,6 +117,7 @@ class SpreadListing(Listing[T]):
         return StreamingResponse(_joined(rows), _OK, NOT_CACHED, JSON_TYPE)
 
     async def _page_of_all(self, call: Call, page: Page) -> Response:
+        name_filter(page)  # what makes no sense is refused before anybody else is asked
         answers = await self._ask_all(call, KEYS)
         whole = self._with_absent(call, answers)
         chosen = await whole.filtered(page)
@@ -134,13 +137,13 @@ class SpreadListing(Listing[T]):
 
     async def _own_keys(self, rows: Iterator[Row[T]]) -> AsyncIterator[list[Row[_Whose]]]:
         async for batch in in_batches(rows, KEYS_AT_ONCE_MAX):
-            yield [(key, (None, self.identity(item))) for key, item in batch]
+            yield [(_as_sent(key), (None, self.order(item))) for key, item in batch]
 
     async def _items(self, call: Call, found: list[_Whose]) -> list[Json]:
         """What is on a page, shown, in its order: ours, and those that others show."""
         shown: dict[tuple[Any, ...], bytes] = {}
-        by_peer: dict[str, list[list[Any]]] = {}
-        ours = {tuple(identity) for peer, identity in found if peer is None}
+        by_peer: dict[str, list[tuple[Any, ...]]] = {}
+        ours = {identity for peer, identity in found if peer is None}
         for peer, identity in found:
             if peer is not None:
                 by_peer.setdefault(peer, []).append(identity)
@@ -151,14 +154,13 @@ class SpreadListing(Listing[T]):
         answers = await call.peers.ask_each(questions)
         show = self.shower(call.query)
         async for part in in_slices(self.items, KEYS_AT_ONCE_MAX):
-            for item in part:
-                if (own := tuple(self.identity(item))) in ours:
-                    shown[own] = encode(show(item))
+            own = [item for item in part if self.order(item) in ours]
+            shown.update((self.order(item), encode(show(item))) for item in own)
         for answer in answers:
             async for batch in _until_silent(answer):
                 shown.update((tuple(identity), item) for identity, item in batch)
-        wanted = (tuple(identity) for _, identity in found)
-        return [msgspec.Raw(shown[identity]) for identity in wanted if identity in shown]
+        wanted = (identity for _, identity in found if identity in shown)
+        return [msgspec.Raw(shown[identity]) for identity in wanted]
 
     async def _ask_all(self, call: Call, part: str) -> list[PeerAnswer]:
         answers = await call.peers.ask_all(question_of(call, part))
@@ -167,6 +169,11 @@ class SpreadListing(Listing[T]):
     def _with_absent(self, call: Call, answers: Sequence[PeerAnswer]) -> SpreadListing[T]:
         absent = self.elsewhere({call.node.config.name, *(answer.peer for answer in answers)})
         return replace(self, items=[*self.items, *absent]) if absent else self
+
+
+def _as_sent(key: Order) -> Order:
+    """As it would be if another node had sent it, which has no tuples: so both can be compared."""
+    return [_as_sent(part) for part in key] if isinstance(key, tuple) else key
 
 
 def _is_reversed(call: Call) -> bool:
@@ -194,7 +201,7 @@ async def _keys_of(
     peer: str, batches: AsyncIterator[list[Any]]
 ) -> AsyncIterator[list[Row[_Whose]]]:
     async for batch in batches:
-        yield [(key, (peer, identity)) for key, identity in batch]
+        yield [(key, (peer, tuple(identity))) for key, identity in batch]
 
 
 async def _cut(rows: AsyncIterator[Row[T]], page: Page) -> AsyncIterator[Row[T]]:

@@ -126,7 +126,7 @@ async def _nodes(call: Call) -> Response:
     return await SpreadListing[str](
         [here],
         lambda name: show_node(call.node) if name == here else show_node_down(name),
-        lambda name: name,
+        lambda name: (name,),
         {"name": lambda name: name},
         is_paged=False,
         elsewhere=silent,
