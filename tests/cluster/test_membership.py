@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -185,6 +186,23 @@ def test_an_alarm_ends_with_its_node_and_is_known_to_whoever_comes_later(
     three.kill()
     publisher.eventually_told(["low on memory", "unblocked"])
     eventually(lambda: alarms_at(two) == set(), "nobody has one any more")
+
+
+def test_an_alarm_that_cannot_be_told_is_told_when_etcd_is_there_again(
+    cluster: ClusterOfNodes,
+) -> None:
+    one, two, _ = cluster.nodes
+    etcd = cluster.etcd.members[0].process
+    assert etcd is not None
+    etcd.send_signal(signal.SIGSTOP)
+    try:
+        one.control.ok("set_vm_memory_high_watermark 0")
+        eventually(lambda: alarms_at(one) == {(one.name, "memory")}, "it is set")
+    finally:
+        etcd.send_signal(signal.SIGCONT)
+    eventually(lambda: alarms_at(two) == {(one.name, "memory")}, "the others know")
+    one.control.ok("set_vm_memory_high_watermark 0.9")
+    eventually(lambda: alarms_at(two) == set(), "and know that it is over")
 
 
 def test_a_forgotten_node_is_gone_with_its_queues_and_must_be_reset(

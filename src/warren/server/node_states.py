@@ -91,13 +91,17 @@ class NodeStates:
     async def _tell(self) -> None:
         """One at a time: what changes meanwhile goes with the next."""
         key = node_state_key(self._own.name)
+        is_said = False
         while True:
             await self._has_news.wait()
             self._has_news.clear()
             state = encode_state(self._own.state())
             try:
                 await self._store.tell(Put(key, state, self._own.lease()))
+                is_said = False
             except (MetadataUnavailable, LeaseLost) as error:
-                _log.warning("the node's state could not be told", reason=error)
+                if not is_said:
+                    _log.warning("the node's state cannot be told", reason=error)
+                is_said = True
                 self._has_news.set()
                 await asyncio.sleep(RETRY_S)

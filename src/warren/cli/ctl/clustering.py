@@ -79,8 +79,10 @@ def force_reset(call: Call) -> Answer:
 def _reset(call: Call, is_forced: bool) -> Answer:
     call.announce(f"{'Forcefully resetting' if is_forced else 'Resetting'} node {call.node} ...")
     _of_node(call, "reset", lambda path: call.api.post(*path, body={"force": is_forced}))
-    wait_until_ready(call, STARTUP_TIMEOUT_S)
-    return None
+    if call.node == call.overview["node"]:
+        wait_until_ready(call, STARTUP_TIMEOUT_S)
+        return None
+    return f"Node {call.node} begins anew; '{call.verb.name}' does not wait for another node"
 
 
 def drain(call: Call) -> Answer:
