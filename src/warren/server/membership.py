@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -38,6 +38,9 @@ class Membership:
         self._name = context.config.name
         self._badge_file = context.config.data_dir / MEMBER_FILE
         self._badge: Badge | None = None
+        self._is_retiring = False
+        # Called when this node is forgotten: it was taken for dead, and its queues are deleted.
+        self.on_forgotten: Callable[[], None] = lambda: None
         self._context = context
         self._store = store
 
@@ -72,8 +75,14 @@ class Membership:
             (node,) = key.parts
             if change.record is None:
                 self.members.pop(node, None)
+                self._forgotten(node)
             else:
                 self.members[node] = decode_member(change.record.value)
+
+    def _forgotten(self, node: str) -> None:
+        if node == self._name and not self._is_retiring:
+            _log.error("this node was forgotten by its cluster while it was not there: it stops")
+            self.on_forgotten()
 
     async def forget(self, node: str) -> int:
         """A node that is not running, for good, with its queues; says how many those were.
@@ -90,6 +99,7 @@ class Membership:
 
     async def retire(self) -> int:
         """This node itself, which runs, but has no clients any more."""
+        self._is_retiring = True
         count = await self._drop_queues(self._name)
         await self._store.transact([], [Delete(member_key(self._name))])
         return count

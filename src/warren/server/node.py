@@ -212,6 +212,7 @@ class Node:
         parts.push_async_callback(self._close_connections)
         if self.cluster is not None:
             self.cluster.listeners = lambda: listeners_of(self)
+            self.cluster.membership.on_forgotten = self._stop_from_inside
             await self.cluster.join()
             parts.push_async_callback(self.cluster.leave)
         for prepare in self.before_clients:
@@ -318,6 +319,10 @@ class Node:
         _log.info("node is stopping", name=self.config.name, connections=len(self.connections))
         await self._parts.aclose()
         _log.info("node has stopped", name=self.config.name)
+
+    def _stop_from_inside(self) -> None:
+        if self.on_stop_wanted is not None:
+            self.on_stop_wanted()
 
     async def _close_connections(self) -> None:
         self._listener.close()
