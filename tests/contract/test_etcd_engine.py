@@ -17,7 +17,13 @@ from warren.metadata import etcd
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import parse_etcd_address
 from warren.metadata.etcd_client import EtcdClient
-from warren.metadata.store import Check, MetadataUnavailable, MetadataUnusable, Put
+from warren.metadata.store import (
+    Check,
+    LeaseLost,
+    MetadataUnavailable,
+    MetadataUnusable,
+    Put,
+)
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +161,56 @@ async def test_a_stock_etcd_that_allows_too_few_operations_is_told_how_to_allow_
     assert await store.transact([], [Put("a", b"")]), "what fits goes on"
     await store.close()
     cluster.stop()
+
+
+async def test_changes_under_way_at_once_share_requests_and_are_judged_each_by_itself() -> None:
+    store = await opened(shared_etcd(), "together")
+    await store.transact([], [Put("taken", b"")])
+    expired = await store.grant_lease(5)
+    await store.revoke(expired)
+    told: list[list[str]] = []
+    store.watch(lambda changes: told.append([change.key for change in changes]))
+
+    async def put(number: int) -> bool:
+        if number % 10 == 3:
+            return await store.transact([Check("taken", 0)], [Put(f"refused/{number}", b"")])
+        return await store.transact([Check(f"done/{number}", 0)], [Put(f"done/{number}", b"1")])
+
+    answers = await asyncio.gather(*(put(number) for number in range(100)))
+    assert answers == [number % 10 != 3 for number in range(100)]
+    done = [f"done/{number}" for number in range(100) if number % 10 != 3]
+    assert sorted(key for keys in told for key in keys) == sorted(done)
+    assert len(told) < len(done) / 2, "most went together"
+    assert (await contents(store)).keys() == {"taken", *done}
+    await store.close()
+
+
+async def test_one_that_etcd_will_not_have_does_not_take_others_along() -> None:
+    store = await opened(shared_etcd(), "blamed")
+    expired = await store.grant_lease(5)
+    await store.revoke(expired)
+    results = await asyncio.gather(
+        *(store.transact([], [Put(f"{number}", b"")]) for number in range(10)),
+        store.transact([], [Put("leased", b"", expired)]),
+        *(store.transact([], [Put(f"{number}", b"")]) for number in range(10, 20)),
+        return_exceptions=True,
+    )
+    assert isinstance(results.pop(10), LeaseLost)
+    assert results == [True] * 20
+    assert (await contents(store)).keys() == {f"{number}" for number in range(20)}
+    await store.close()
+
+
+async def test_who_made_a_change_is_told_with_it(trio: EtcdCluster) -> None:
+    address = parse_etcd_address(trio.url)
+    first, second = (EtcdStore(address, "named", writer=writer) for writer in ("first", "second"))
+    await first.open()
+    await second.open()
+    applied: list[tuple[int, str]] = []
+    first.on_applied(lambda revision, writer: applied.append((revision, writer)))
+    revisions = [await store.commit([], [Put("a", b"1")]) for store in (first, second, first)]
+    assert await first.commit([Check("a", 1)], []) is None
+    assert await first.commit([], []) == 0
+    assert applied == list(zip(revisions, ("first", "second", "first"), strict=True))
+    await first.close()
+    await second.close()

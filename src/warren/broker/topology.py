@@ -7,6 +7,7 @@ queue whose deletion is on its way to the store is hidden, so that nobody uses i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -45,6 +46,8 @@ class Topology:
         self.policies = VhostPolicies()
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AbstractQueue] = {}
+        self.homes: Counter[str] = Counter()
+        """How many queues each node is the home of, hidden ones too."""
         self.bindings = BindingTable()
         self.version = TopologyVersion()
         self.router = Router(self.exchanges, self.queues.__contains__)
@@ -181,6 +184,7 @@ class Topology:
             self._remove_queue(record.name)
         settings = self.policies.settings_of(record)
         self.queues[record.name] = self._make_queue(record, settings)
+        self.homes[record.node] += 1
         if record.owner is not None:
             self._exclusive.setdefault(record.owner, set()).add(record.name)
         return True
@@ -227,6 +231,7 @@ class Topology:
         queue = self.queues.pop(name, None) or self._hidden.pop(name, None)
         if queue is None:
             return False
+        self.homes[queue.record.node] -= 1
         self.policies.forget(TargetKind.QUEUE, name)
         owner = queue.record.owner
         if owner is not None:

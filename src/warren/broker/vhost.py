@@ -48,6 +48,7 @@ class VirtualHost:
         self._binding_operations = BindingOperations(self._topology, self._writer)
         self.exchanges = self._topology.exchanges
         self.queues = self._topology.queues
+        self.homes = self._topology.homes
         self.bindings = self._topology.bindings
         self.router = self._topology.router
         self.version = self._topology.version

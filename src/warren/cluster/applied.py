@@ -41,13 +41,16 @@ class AppliedRevisions:
             self._applied[node] = self._heard[node]
             self._wake()
 
+    def is_anyone_behind(self, revision: int) -> bool:
+        return any(applied < revision for applied in self._applied.values())
+
     def behind(self, revision: int) -> list[str]:
         """Who has not come that far."""
         return sorted(node for node, applied in self._applied.items() if applied < revision)
 
     async def wait(self, revision: int) -> None:
         """Until nobody is behind; bounding the time is up to the caller."""
-        if not self.behind(revision):
+        if not self.is_anyone_behind(revision):
             return
         token, signal = object(), self._make_signal()
         self._waiting[token] = (revision, signal)

@@ -15,7 +15,8 @@ would fail its checks. So a *mark* is written, which orders everything before it
 seen the mark, it has seen the transaction, or that never was before the mark and can be sent
 again. If the lost one is done even later, its checks fail, or it does once more what it did.
 
-**Order.** `turns` keeps calls that share a key in the order they were made.
+**Order.** `turns` keeps calls that share a key in the order they were made; others that are under
+way at once go to etcd together (`etcd_groups`).
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from aetcd import rpc
 from warren.metadata.etcd_address import EtcdAddress
 from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
 from warren.metadata.etcd_copy import EtcdCopy, Expectation
-from warren.metadata.etcd_feed import DATA, RETRY_S, EtcdFeed
-from warren.metadata.etcd_requests import has_changed, transaction_request, versions_found
+from warren.metadata.etcd_feed import DATA, RETRY_S, WRITER, EtcdFeed
+from warren.metadata.etcd_groups import EtcdGroups
+from warren.metadata.etcd_requests import has_changed, versions_found
 from warren.metadata.store import (
     CancelWatch,
     Check,
@@ -48,8 +50,6 @@ from warren.metadata.turns import Turns
 from warren.metadata.view import Effects, Transaction
 
 FORMAT: Final = b"warren 1"
-# Callers beyond this many wait until one before them is answered.
-IN_FLIGHT_MAX: Final = 256
 # How long a change is tried: longer than etcd needs to choose another leader.
 PATIENCE_S: Final = 10.0
 # A keep-alive that is not answered by then is better sent to another member.
@@ -62,10 +62,17 @@ _EVERYTHING: Final = ""
 
 
 class EtcdStore:
-    """Implements `store.MetadataStore`; `namespace` parts clusters that share one etcd."""
+    """Implements `store.MetadataStore`; `namespace` parts clusters that share one etcd.
+
+    All who follow the store are told of each change that it was made by `writer`.
+    """
 
     def __init__(
-        self, address: EtcdAddress, namespace: str = "default", patience_s: float = PATIENCE_S
+        self,
+        address: EtcdAddress,
+        namespace: str = "default",
+        patience_s: float = PATIENCE_S,
+        writer: str = "",
     ) -> None:
         self.address = address
         self._patience_s = patience_s
@@ -75,7 +82,12 @@ class EtcdStore:
         self._client = EtcdClient(address)
         self._feed = EtcdFeed(self._client, self._prefix, self._copy.apply, self._copy.replace)
         self._turns = Turns()
-        self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._groups = EtcdGroups(
+            lambda request: self._client.call(rpc.KVStub, "Txn", request),
+            self._data_prefix,
+            self._prefix + WRITER,
+            writer,
+        )
         self._work: set[asyncio.Task[Any]] = set()
         self._following: asyncio.Task[None] | None = None
 
@@ -130,41 +142,51 @@ class EtcdStore:
     def watch(self, callback: WatchCallback) -> CancelWatch:
         return self._copy.watch(callback)
 
+    def on_applied(self, callback: Callable[[int, str], None]) -> None:
+        """Call with every revision that all watchers have been told of, and with its writer."""
+        self._copy.on_applied = callback
+
     # Transactions.
 
     async def transact(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
+        return await self.commit(checks, changes) is not None
+
+    async def commit(self, checks: Sequence[Check], changes: Sequence[Operation]) -> int | None:
+        """As `transact`, with the revision that it was done at; 0 if it has changed nothing."""
         transaction = Transaction.of(checks, changes)
         self._require_open()
         reads = [_EVERYTHING, *(check.key for check in checks)]
         writes = [change.key for change in changes]
-        return await self._in_turn(reads, writes, self._commit(transaction))
+        revision: int | None = await self._in_turn(reads, writes, self._commit(transaction))
+        return revision
 
-    async def _commit(self, transaction: Transaction) -> bool:
+    async def _commit(self, transaction: Transaction) -> int | None:
         expectation = self._copy.expect(transaction)
         try:
-            async with self._in_flight:
-                return bool(await self._patiently(lambda: self._attempt(transaction, expectation)))
+            revision: int | None = await self._patiently(
+                lambda: self._attempt(transaction, expectation)
+            )
+            return revision
         finally:
             self._copy.expect_no_more(expectation)
 
-    async def _attempt(self, transaction: Transaction, expectation: Expectation) -> bool:
-        request = transaction_request(self._data_prefix, transaction)
+    async def _attempt(self, transaction: Transaction, expectation: Expectation) -> int | None:
         try:
-            answer = await self._client.call(rpc.KVStub, "Txn", request)
+            answer, revision = await self._groups.submit(transaction)
         except NoAnswer:
             await self._patiently(self._write_mark)
             if expectation.is_fulfilled:
-                return True
+                return self._copy.revision
             raise
         except EtcdError as error:
             raise _explained(error) from None
-        revision = answer.header.revision
         if answer.succeeded:
-            if has_changed(answer):
-                await self._copy.reached(revision)
-            return True
+            if not has_changed(answer):
+                return 0
+            await self._copy.reached(revision)
+            return revision
         await self._copy.agrees(versions_found(transaction.checks, answer), revision)
-        return expectation.is_fulfilled
+        return self._copy.revision if expectation.is_fulfilled else None
 
     async def _write_mark(self) -> None:
         key = (self._prefix + "mark").encode()
@@ -226,8 +248,8 @@ class EtcdStore:
             raise MetadataUnavailable(f"{self.address} is not open")
 
     async def _in_turn(
-        self, reads: Sequence[str], writes: Sequence[str], work: Coroutine[Any, Any, bool]
-    ) -> bool:
+        self, reads: Sequence[str], writes: Sequence[str], work: Coroutine[Any, Any, Any]
+    ) -> Any:
         """A task of its own: cancelling the caller must not leave half a promise."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -241,8 +263,8 @@ class EtcdStore:
         self,
         before: set[asyncio.Future[None]],
         done: asyncio.Future[None],
-        work: Coroutine[Any, Any, bool],
-    ) -> bool:
+        work: Coroutine[Any, Any, Any],
+    ) -> Any:
         try:
             if before:
                 await asyncio.wait(before)

@@ -155,7 +155,7 @@ class GrpcChannel(asyncio.Protocol):
     def close(self) -> None:
         self._lost("the connection was closed")
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
 
     def _begin(self, path: str, metadata: Iterable[tuple[str, str]]) -> int:
         if self._error is not None:

@@ -111,6 +111,7 @@ class EtcdClient:
     async def close(self) -> None:
         self._is_closed = True
         self._close_channel()
+        await asyncio.sleep(0)  # the socket is closed behind this turn
 
     def _close_channel(self) -> None:
         if self._channel is not None:

@@ -8,13 +8,13 @@ whether what it wanted has been seen meanwhile: that is what an `Expectation` no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from warren.metadata.etcd_feed import Listing
 from warren.metadata.store import CancelWatch, MetadataUnavailable, Put, WatchCallback
-from warren.metadata.view import Effects, Transaction, View
+from warren.metadata.view import Effects, Entry, Transaction, View
 from warren.metadata.watchers import Watchers
 
 WAIT_S_MAX: Final = 10.0
@@ -27,30 +27,36 @@ class Expectation:
     transaction: Transaction
     is_fulfilled: bool = False
 
-    def look_at(self, effects: Effects) -> None:
-        told = {key: None if entry is None else entry.record.value for key, entry in effects}
-        wanted = {c.key: c.value if isinstance(c, Put) else None for c in self.transaction.changes}
-        puts = {key for key, value in wanted.items() if value is not None}
-        if puts <= told.keys() <= wanted.keys() and all(told[k] == wanted[k] for k in told):
-            self.is_fulfilled = True
+    def look_at(self, told: Mapping[str, Entry | None]) -> None:
+        """What was told may be of several transactions, and deleting nothing is not told."""
+        for change in self.transaction.changes:
+            entry = told.get(change.key)
+            if isinstance(change, Put):
+                if entry is None or entry.record.value != change.value:
+                    return
+            elif entry is not None:
+                return
+        self.is_fulfilled = True
 
 
 class EtcdCopy:
     def __init__(self) -> None:
         self.view = View()
         self.revision = 0
+        self.on_applied: Callable[[int, str], None] = lambda revision, writer: None
         self._watchers = Watchers()
         self._expected: dict[str, Expectation] = {}
         self._waiting: dict[object, tuple[Callable[[], bool], asyncio.Future[None]]] = {}
 
     # What the feed tells.
 
-    def apply(self, revision: int, effects: Effects) -> None:
+    def apply(self, revision: int, effects: Effects, writer: str = "") -> None:
         for key, entry in effects:
             self.view.store(key, entry)
         self.revision = revision
         self._tell(effects)
         self._wake()
+        self.on_applied(revision, writer)
 
     def replace(self, revision: int, listing: Listing) -> None:
         """Everything as it is now; what differs is told as one transaction."""
@@ -68,11 +74,13 @@ class EtcdCopy:
         return self._watchers.add(callback)
 
     def _tell(self, effects: Effects) -> None:
-        for key, _ in effects:
-            if key in self._expected:
-                self._expected[key].look_at(effects)
         if not effects:
             return
+        if self._expected:
+            told = dict(effects)
+            for key in told:
+                if key in self._expected:
+                    self._expected[key].look_at(told)
         self._watchers.tell(effects)
 
     # Waiting.

@@ -22,9 +22,11 @@ LIST_PAGE_KEYS: Final = 5_000
 RETRY_S: Final = 0.2
 # Of a name space only this is told; what is beside it counts for the order alone.
 DATA: Final = "data/"
+# Beside it: who made the last change.
+WRITER: Final = "writer"
 
 Listing: TypeAlias = "dict[str, Entry]"
-OnTransaction: TypeAlias = Callable[[int, Effects], None]
+OnTransaction: TypeAlias = Callable[[int, Effects, str], None]
 OnListing: TypeAlias = Callable[[int, Listing], None]
 
 
@@ -45,6 +47,7 @@ class EtcdFeed:
         self._client = client
         self._prefix = prefix.encode()
         self._data = self._prefix + DATA.encode()
+        self._writer = self._prefix + WRITER.encode()
         self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
         self._on_transaction = on_transaction
         self._on_listing = on_listing
@@ -98,11 +101,11 @@ class EtcdFeed:
         )
         async for answer in self._answers(rpc.WatchRequest(create_request=create)):
             self.is_live = True
-            for revision, effects in self._transactions(answer):
+            for revision, effects, writer in self._transactions(answer):
                 if self.prepare is not None:
                     await self.prepare(effects)
                 self.revision = revision
-                self._on_transaction(revision, effects)
+                self._on_transaction(revision, effects, writer)
 
     async def _answers(self, request: Any) -> AsyncIterator[Any]:
         async for answer in self._client.stream(rpc.WatchStub, "Watch", [request]):
@@ -112,11 +115,19 @@ class EtcdFeed:
                 raise NoAnswer(f"etcd ended a watch: {answer.cancel_reason}")
             yield answer
 
-    def _transactions(self, answer: Any) -> Iterator[tuple[int, Effects]]:
+    def _transactions(self, answer: Any) -> Iterator[tuple[int, Effects, str]]:
         """What shares a revision was one transaction, and comes in the order it was given."""
         for revision, events in groupby(answer.events, lambda event: event.kv.mod_revision):
-            if revision > self.revision:
-                yield revision, [self._effect(e) for e in events if self._is_data(e.kv)]
+            if revision <= self.revision:
+                continue
+            effects, writer = [], ""
+            for event in events:
+                pair = event.kv
+                if pair.key.startswith(self._data):
+                    effects.append(self._effect(event))
+                elif pair.key == self._writer:
+                    writer = str(pair.value, "utf-8", "replace")
+            yield revision, effects, writer
 
     def _effect(self, event: Any) -> tuple[str, Entry | None]:
         key = self._key(event.kv)

@@ -11,13 +11,27 @@ from warren.metadata.store import Check, Lease, Operation, Put
 from warren.metadata.view import Transaction
 
 
-def transaction_request(prefix: str, transaction: Transaction) -> Any:
-    """On failure it reads what was checked, so that the caller can wait for its copy to agree."""
+def transaction_request(prefix: str, transaction: Transaction, writer: Put | None = None) -> Any:
+    """On failure it reads what was checked, so that the caller can wait for its copy to agree.
+
+    `writer` is put beside the data along with what changes, whole key and all.
+    """
+    success = [_operation(prefix, change) for change in transaction.changes]
+    if writer is not None and success:
+        success.append(_operation("", writer))
     return rpc.TxnRequest(
         compare=[_compare(prefix, check) for check in transaction.checks],
-        success=[_operation(prefix, change) for change in transaction.changes],
+        success=success,
         failure=[_look(prefix, check) for check in transaction.checks],
     )
+
+
+def group_request(prefix: str, transactions: Sequence[Transaction], writer: Put | None) -> Any:
+    """Each done or refused by itself; the answer's parts are in the same order."""
+    parts = [rpc.RequestOp(request_txn=transaction_request(prefix, t)) for t in transactions]
+    if writer is not None and any(transaction.changes for transaction in transactions):
+        parts.append(_operation("", writer))
+    return rpc.TxnRequest(success=parts)
 
 
 def has_changed(answer: Any) -> bool:

@@ -5,12 +5,13 @@ for a single node (`sqlite`); a cluster needs another, over etcd. The words belo
 both can keep them: what only one could promise is not promised. One suite
 (`tests/contract/test_metadata_store.py`) holds every engine to this text.
 
-**Versions.** Every transaction that changes something has a number greater than all before it,
-and a record's version is the number of the transaction that last wrote it (etcd's *mod revision*).
-It is not a count of the changes of that key (etcd's *version*), because that count starts again
-when a key is deleted and made anew: whoever validated the old queue `q` would then pass a check
-against another queue `q`. So a version never comes back, 0 stands for "there is no such key", and
-nothing is to be computed from a version: read it, and hand it to `Check`.
+**Versions.** Every transaction that changes something has a number greater than all that returned
+before it was called (those under way at once may share one), and a record's version is the number
+of the transaction that last wrote it (etcd's *mod revision*). It is not a count of the changes of
+that key (etcd's *version*), because that count starts again when a key is deleted and made anew:
+whoever validated the old queue `q` would then pass a check against another queue `q`. So a version
+never comes back, 0 stands for "there is no such key", and nothing is to be computed from a version:
+read it, and hand it to `Check`.
 
 **One copy.** `get`, `range` and the callbacks of `watch` tell of the same copy: what a callback
 has told is what a read shows, no more and no less. In a cluster that copy may lag behind other
@@ -153,7 +154,8 @@ class MetadataStore(Protocol):
     def watch(self, callback: WatchCallback) -> CancelWatch:
         """Call back on the loop for each transaction that changes something, in commit order.
 
-        The callback gets the changes of one transaction in the order they were given. It must
+        The callback gets the changes of one transaction in the order they were given, and those
+        of transactions that share a number together. It must
         not raise: an exception goes to the loop's handler and stops neither the other watchers
         nor the transaction. No call comes after cancelling.
         """

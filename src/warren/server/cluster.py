@@ -48,6 +48,7 @@ from warren.metadata.store import (
 from warren.model.errors import AmqpError
 from warren.model.records import QueueRecord
 from warren.queues.settings import QueueSettings
+from warren.server.applied_reports import AppliedReports
 from warren.server.cluster_store import ClusterStore
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext, new_token
@@ -89,7 +90,6 @@ class Cluster:
         self._reply_desks: dict[str, RemoteQueue] = {}
         # Whoever runs the node sets this: what to do when it must not go on.
         self.give_up: Callable[[str], None] = lambda reason: None
-        self._is_told = False
         # Where this node listens; whoever starts it knows.
         self.listeners: Callable[[], list[Listener]] = list
         secret = config.cluster_secret.encode()
@@ -98,6 +98,7 @@ class Cluster:
         self.links.on_applied = store.applied.heard
         self._strangers = Strangers(self.name, store.namespace, self._must_stop)
         self.links.on_refused = self._strangers.refused
+        self._reports = AppliedReports(self.links, store)
         self.membership = Membership(context, store)
         self.is_drained = False
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
@@ -151,8 +152,7 @@ class Cluster:
     async def join(self) -> None:
         """Everything is in place: let the others know. Raises NotWelcome or NameTaken."""
         await self.links.meet()
-        self._store.watch(self._applied)
-        self.links.tell_applied(self._store.revision)
+        self._reports.begin()
         await self.links.open()
         await self.keeper.join()
         await self.membership.enrol()
@@ -203,6 +203,7 @@ class Cluster:
             await self._store.transact([], [Delete(key) for key in keys])
 
     def close(self) -> None:
+        self._reports.stop()
         self.links.close()
 
     def _must_stop(self, reason: str) -> None:
@@ -294,16 +295,6 @@ class Cluster:
             if isinstance(queue, RemoteQueue) and queue.record.node == node
         ]
 
-    def _applied(self, _changes: Sequence[Change]) -> None:
-        """Once per turn is enough, and after all others who watch."""
-        if not self._is_told:
-            self._is_told = True
-            asyncio.get_running_loop().call_soon(self._tell_applied)
-
-    def _tell_applied(self) -> None:
-        self._is_told = False
-        self.links.tell_applied(self._store.revision)
-
     def lease_of(self, node: str) -> Lease | None:
         """What something transient at that node is put with; None for this node."""
         session = self.sessions.get(node)
@@ -364,9 +355,9 @@ class Cluster:
             return self.name
         masters = dict.fromkeys(self._nodes_taking_part(), 0)
         for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                if queue.record.node in masters:
-                    masters[queue.record.node] += 1
+            for node, count in vhost.homes.items():
+                if node in masters:
+                    masters[node] += count
         return home_for(locator, self.name, masters, random.choice)
 
 

@@ -20,30 +20,30 @@ _log = EventLog("cluster")
 
 
 class ClusterStore(EtcdStore):
-    def __init__(self, address: EtcdAddress, namespace: str, patience_s: float) -> None:
-        super().__init__(address, namespace, patience_s)
+    def __init__(self, address: EtcdAddress, namespace: str, patience_s: float, node: str) -> None:
+        super().__init__(address, namespace, patience_s, node)
         self.applied = AppliedRevisions(asyncio.get_running_loop().create_future)
         self.is_leaving = False
         """The others have stopped talking to this node, or are about to."""
 
     async def transact(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
         try:
-            is_done = await super().transact(checks, changes)
+            revision = await self.commit(checks, changes)
         except LeaseLost:
             # Whoever tries again finds news of it only after a while.
             await asyncio.sleep(LEASE_RETRY_S)
             raise
-        if is_done and changes and not self.is_leaving:
-            await self.applied_everywhere()
-        return is_done
+        if revision and not self.is_leaving:
+            await self._applied_everywhere(revision)
+        return revision is not None
 
     async def tell(self, change: Operation, *checks: Check) -> bool:
         """Make a change that nobody has to have applied before we go on."""
-        return await super().transact(checks, [change])
+        return await self.commit(checks, [change]) is not None
 
-    async def applied_everywhere(self) -> None:
-        """All nodes know what this one knows."""
-        revision = self.revision
+    async def _applied_everywhere(self, revision: int) -> None:
+        if not self.applied.is_anyone_behind(revision):
+            return
         try:
             async with asyncio.timeout(APPLIED_S_MAX):
                 await self.applied.wait(revision)

@@ -208,6 +208,7 @@ class Links:
         self.on_dead: Callable[[str], Awaitable[None]] | None = None
         self.on_refused: Callable[[str, str], None] = lambda node, reason: None
         self.revision = 0
+        """Of the store, that our topology has come to."""
         self._accepted: dict[LinkProtocol, tuple[Delegate, ServedLink]] = {}
         # Of each node's last asker. They outlive a session: who comes back goes on counting.
         self._inboxes: dict[str, tuple[str, dict[AbstractQueue, Inbox]]] = {}
@@ -265,11 +266,11 @@ class Links:
         if node is not None:
             node.close()
 
-    def tell_applied(self, revision: int) -> None:
-        """Our topology is that of this revision: everybody who waits for us may go on."""
-        self.revision = revision
-        for node in self.nodes.values():
-            node.say_applied(revision)
+    def tell_applied(self, to: Iterable[str]) -> None:
+        """Our topology is that of `revision`: whoever waits for us may go on."""
+        for name in to:
+            if name in self.nodes:
+                self.nodes[name].say_applied(self.revision)
 
     def tell(self, news: Iterable[Control]) -> None:
         """Say it over all links that stand."""

@@ -345,7 +345,7 @@ def _metadata_store(config: Config) -> MetadataStore:
 
     address = parse_etcd_address(config.metadata)
     patience_s = config.metadata_timeout_ms / 1000
-    return ClusterStore(address, config.cluster_name or "default", patience_s)
+    return ClusterStore(address, config.cluster_name or "default", patience_s, config.name)
 
 
 def _cluster_of(context: ConnectionContext, store: MetadataStore) -> Cluster | None:
