@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -15,16 +15,22 @@ from rich.console import Console
 
 from bench.backlog import MESSAGES, backlogs
 from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
+from bench.cluster_start import QUEUES, cluster_starts
 from bench.compare import compare
+from bench.declaring import declaring
 from bench.idle import idle
 from bench.load import tool
+from bench.remote import remote
 from bench.report import Table, write_markdown
 from bench.restart import restarts
 from bench.scaling import scaling
 from bench.scenarios import SCENARIOS
 from bench.scraping import scraping
 
-GROUPS: Final = ("all", "scaling", "backlog", "restart", "scraping", "idle")
+GROUPS: Final = (
+    "all", "scaling", "backlog", "restart", "scraping", "idle", "remote", "declare",
+    "cluster-start",
+)  # fmt: skip
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,7 +44,11 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'backlog':<8} a million messages in a default and a lazy queue, and out again\n"
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
-        f"  {'idle':<8} start-up time and memory of a broker at rest",
+        f"  {'idle':<8} start-up time and memory of a broker at rest\n"
+        "clusters of three nodes (Warren's need etcd):\n"
+        f"  {'remote':<8} publish to and consume from another node's queue\n"
+        f"  {'declare':<8} durable queues, by one client and by ten at once\n"
+        f"  {'cluster-start':<8} the time each of three nodes with {QUEUES} queues takes to start",
     )
     parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])
     parser.add_argument("--repeats", type=int, default=3, help="runs per figure (%(default)s)")
@@ -82,6 +92,22 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
         tables.append(scraping(options.repeats, options.seconds, say))
     if "idle" in names:
         tables.append(idle(starters, say))
+    return tables + measure_clusters(options, names, starters, say)
+
+
+def measure_clusters(
+    options: argparse.Namespace,
+    names: Sequence[str],
+    starters: Sequence[str],
+    say: Callable[[str], None],
+) -> list[Table]:
+    tables = []
+    if "remote" in names:
+        tables.append(remote(starters, options.repeats, options.seconds, say))
+    if "declare" in names:
+        tables.append(declaring(starters, options.repeats, say))
+    if "cluster-start" in names:
+        tables.append(cluster_starts(options.repeats, say))
     return tables
 
 
