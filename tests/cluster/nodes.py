@@ -22,9 +22,11 @@ SECRET = "known to all nodes of these tests"
 
 
 class NodeProcess(BrokerProcess):
-    def __init__(self, directory: Path, name: str, metadata: str, secret: str = SECRET) -> None:
+    def __init__(
+        self, directory: Path, name: str, metadata: str, secret: str = SECRET, config: str = ""
+    ) -> None:
         directory.mkdir()
-        super().__init__(directory)
+        super().__init__(directory, config)
         self.name = name
         self.options = [
             "--name", name, "--cluster-port", str(free_port()), "--metadata", metadata,

@@ -31,6 +31,7 @@ class Session(msgspec.Struct, frozen=True):
     amqp_port: int
     http_url: str
     version: str
+    links_over_tls: bool = False
 
 
 class NameTaken(MetadataError):

@@ -50,6 +50,7 @@ from warren.model.records import QueueRecord
 from warren.queues.settings import QueueSettings
 from warren.server.applied_reports import AppliedReports
 from warren.server.cluster_store import ClusterStore
+from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links
@@ -226,8 +227,9 @@ class Cluster:
             cluster_host=host,
             cluster_port=self.links.endpoint.port,
             amqp_port=amqp,
-            http_url=f"http://{config.http_ip or '127.0.0.1'}:{config.http_port}",
+            http_url=_http_url(config),
             version=__version__,
+            links_over_tls=self.links.client_tls is not None,
         )
 
     # Other nodes.
@@ -255,7 +257,7 @@ class Cluster:
         self.sessions[session.node] = session
         self._store.applied.joined(session.node)
         address = Endpoint(session.cluster_host, session.cluster_port)
-        node = self.links.add(session.node, address)
+        node = self.links.add(session.node, address, session.links_over_tls)
         for queue in self._queues_of(session.node):
             queue.asker = node.asker
         self._reply_desks[session.node] = reply_desk_of(node.asker)
@@ -359,6 +361,13 @@ class Cluster:
                 if node in masters:
                     masters[node] += count
         return home_for(locator, self.name, masters, random.choice)
+
+
+def _http_url(config: Config) -> str:
+    if config.has_plain_http:
+        return f"http://{config.http_ip or '127.0.0.1'}:{config.http_port}"
+    over_tls = config.management_tls
+    return f"https://{over_tls.ip or config.http_ip or '127.0.0.1'}:{over_tls.port}"
 
 
 def _write_lease(path: Path, lease: Lease) -> None:

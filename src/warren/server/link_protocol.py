@@ -22,6 +22,8 @@ from warren.cluster.control import (
 from warren.cluster.link_handshake import LinkRefused, NotOfThisCluster
 from warren.server.logs import EventLog
 from warren.server.outgoing import Outgoing
+from warren.server.tls.failures import TLS_CLIENT, is_client_hello
+from warren.server.tls.sides import LINKS_KEY
 from warren.server.turn import FlushTurn
 from warren.wire.codec import FrameReader, MethodFrame
 
@@ -59,6 +61,7 @@ class LinkProtocol(asyncio.Protocol):
         self._octets_seen = 0
         self._silent_pulses = 0
         self._reason = "the other side closed it"
+        self.error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     # The socket.
@@ -71,6 +74,8 @@ class LinkProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
+            if self.machine is None and is_client_hello(data):
+                raise LinkRefused(f"{TLS_CLIENT}: set {LINKS_KEY} at all nodes, or at none")
             events = self._reader.feed(data)
             while events and self.machine is None:
                 self._shake_hands(events.pop(0))
@@ -82,6 +87,7 @@ class LinkProtocol(asyncio.Protocol):
             self.refuse(str(error))
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.error = error
         if self._timer is not None:
             self._timer.cancel()
         self.outgoing.detach()

@@ -38,6 +38,7 @@ from warren.server.logs import EventLog
 from warren.server.served_inquiries import Answerer, ServedInquiries, nobody_answers
 from warren.server.sockets import address_of, bind
 from warren.server.tls.acceptor import TlsAcceptor
+from warren.server.tls.linking import explain_asking, mismatch
 from warren.server.tls.sides import TlsSides
 
 RECONNECT_S_MIN: Final = 0.05
@@ -84,10 +85,11 @@ class ServedLink:
 class AskedNode:
     """Another node, for as long as its session lasts: the link to it, and its `Asker`."""
 
-    def __init__(self, links: Links, name: str, address: Endpoint) -> None:
+    def __init__(self, links: Links, name: str, address: Endpoint, speaks_tls: bool) -> None:
         loop = asyncio.get_running_loop()
         self.name = name
         self.address = address
+        self._speaks_tls = speaks_tls
         self.is_tried = asyncio.Event()
         self.refusal: str | None = None
         """Why it will never let us in, if so."""
@@ -121,6 +123,9 @@ class AskedNode:
         while True:
             lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             reason = await self._connect(lost)
+            has_tls = self._links.client_tls is not None
+            if reason is not None and (odd := mismatch(self.name, self._speaks_tls, has_tls)):
+                self.refusal = reason = odd
             self.is_tried.set()
             if reason is None:
                 wait_s = RECONNECT_S_MIN
@@ -161,7 +166,11 @@ class AskedNode:
 
         def on_lost(reason: str) -> None:
             self._link = None
-            self.refusal = reason if link.is_refused_for_good else None
+            is_for_good = link.is_refused_for_good
+            if isinstance(link.error, ssl.SSLError):
+                reason = explain_asking(self.name, link.error)
+                is_for_good = not self._has_stood
+            self.refusal = reason if is_for_good else None
             for future in (stands, lost):
                 if not future.done():
                     future.set_result(reason)
@@ -182,6 +191,10 @@ class AskedNode:
         except TimeoutError:
             link.abort("it took too long")
             return f"no answer within {CONNECT_S_MAX:g} s"
+        except ssl.SSLError as error:
+            reason = explain_asking(self.name, error)
+            self.refusal = None if self._has_stood else reason
+            return reason
         except OSError as error:
             is_refused = isinstance(error, ConnectionRefusedError)
             self._refusals = self._refusals + 1 if is_refused else 0
@@ -257,8 +270,8 @@ class Links:
 
     # Other nodes, as their sessions come and go.
 
-    def add(self, name: str, address: Endpoint) -> AskedNode:
-        node = self.nodes[name] = AskedNode(self, name, address)
+    def add(self, name: str, address: Endpoint, speaks_tls: bool = False) -> AskedNode:
+        node = self.nodes[name] = AskedNode(self, name, address, speaks_tls)
         return node
 
     def remove(self, name: str) -> None:

@@ -7,9 +7,8 @@ from typing import Final
 
 PLAIN_CLIENT: Final = "the client does not speak TLS, and this port does nothing else"
 TLS_CLIENT: Final = "the client speaks TLS, and this port does not"
-# The first bytes of a TLS client (a handshake record), and of an alert.
+# The first bytes of a TLS client: a handshake record.
 _CLIENT_HELLO: Final = b"\x16\x03"
-_ALERT: Final = b"\x15\x03"
 
 _EXPLAINED: Final = {
     "WRONG_VERSION_NUMBER": PLAIN_CLIENT,
@@ -41,8 +40,3 @@ def explain(error: BaseException) -> str:
 def is_client_hello(first_bytes: bytes) -> bool:
     """Whether somebody speaks TLS to a port that does not."""
     return first_bytes.startswith(_CLIENT_HELLO)
-
-
-def is_alert(first_bytes: bytes) -> bool:
-    """Whether what answers speaks TLS and was spoken to without."""
-    return first_bytes.startswith(_ALERT)
