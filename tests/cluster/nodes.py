@@ -58,7 +58,7 @@ class NodeProcess(BrokerProcess):
 class ClusterOfNodes:
     def __init__(self, directory: Path, size: int = 3) -> None:
         self.directory = directory
-        self.etcd = EtcdCluster()
+        self.etcd = EtcdCluster(options=())  # one as it comes
         self.nodes = [
             NodeProcess(directory / f"n{i}", f"n{i}@localhost", self.etcd.url)
             for i in range(1, size + 1)

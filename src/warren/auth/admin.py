@@ -35,7 +35,7 @@ from warren.auth.users import ADMINISTRATOR, USER_LIMITS, VHOST_LIMITS, User, Vh
 from warren.metadata import keys
 from warren.metadata.keys import KeyKind
 from warren.metadata.store import (
-    TRANSACTION_OPERATIONS_MAX,
+    OPERATIONS_AT_ONCE,
     Change,
     Check,
     Delete,
@@ -196,7 +196,7 @@ class AccessAdmin:
             record = await self._require_vhost(name)
             deletes = [*await self._owned_by_vhost(name), Delete(record.key)]
             # From the end: permissions must not outlive the vhost, its bindings may for a moment.
-            changes = deletes[1 - TRANSACTION_OPERATIONS_MAX :]
+            changes = deletes[1 - OPERATIONS_AT_ONCE :]
             if await self._store.transact([Check(record.key, record.version)], changes):
                 await self._sweep_vhost(name)
                 return
@@ -325,7 +325,7 @@ class AccessAdmin:
         """Remove what is left of an owner that is gone; stop if there is one of that name again."""
         while await self._store.get(owner) is None and (leftovers := await find()):
             await self._store.transact(
-                [Check(owner, 0)], leftovers[: TRANSACTION_OPERATIONS_MAX - 1]
+                [Check(owner, 0)], leftovers[: OPERATIONS_AT_ONCE - 1]
             )
 
 

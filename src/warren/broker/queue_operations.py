@@ -15,6 +15,7 @@ from warren.broker.removal import plan_removal
 from warren.broker.services import Services
 from warren.broker.topology import Topology
 from warren.broker.writer import TopologyWriter
+from warren.metadata.store import CHECKS_AT_ONCE
 from warren.model.errors import (
     SoftError,
     connection_forced,
@@ -31,8 +32,6 @@ from warren.queues.arguments import (
 from warren.queues.boundary import AbstractQueue
 
 SERVER_NAME_PREFIX: Final = "amq.gen-"
-# A connection may own very many: they are deleted so many in a transaction.
-QUEUES_AT_ONCE_MAX: Final = 1_024
 
 
 def require_access(record: QueueRecord, connection_id: str) -> None:
@@ -115,13 +114,13 @@ class QueueOperations:
             await self._writer.settle(name)
         names = self._topology.exclusive_queues_of(connection_id)
         while names:
-            await self._remove([self._topology.queues[n] for n in names[:QUEUES_AT_ONCE_MAX]])
+            await self._remove([self._topology.queues[n] for n in names[:CHECKS_AT_ONCE]])
             names = self._topology.exclusive_queues_of(connection_id)
 
     async def drop_queues_of(self, node: str) -> int:
         queues = [queue for queue in self._topology.queues.values() if queue.record.node == node]
-        for first in range(0, len(queues), QUEUES_AT_ONCE_MAX):
-            some = queues[first : first + QUEUES_AT_ONCE_MAX]
+        for first in range(0, len(queues), CHECKS_AT_ONCE):
+            some = queues[first : first + CHECKS_AT_ONCE]
             there = self._topology.queues
             await self._remove([queue for queue in some if there.get(queue.record.name) is queue])
         return len(queues)

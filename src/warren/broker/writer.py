@@ -22,15 +22,21 @@ from warren.broker.topology_events import (
 )
 from warren.metadata.codec import TopologyRecord, encode_record
 from warren.metadata.keys import binding_key, exchange_key, queue_key, vhost_key
-from warren.metadata.store import Check, Delete, Lease, LeaseLost, Operation, Put
+from warren.metadata.store import (
+    CHECKS_AT_ONCE,
+    OPERATIONS_AT_ONCE,
+    Check,
+    Delete,
+    Lease,
+    LeaseLost,
+    Operation,
+    Put,
+)
 from warren.model.errors import connection_forced, internal_error
 from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
 
 # Each refusal means that somebody else got ahead, so waiting in vain takes a very busy crowd.
 CHANGE_ATTEMPTS_MAX: Final = 10_000
-# An exchange may have bindings without number. Above this many they are removed in several
-# transactions, so that the node can do something else in between.
-BINDINGS_PER_TRANSACTION_MAX: Final = 4_096
 
 
 class TopologyWriter:
@@ -104,6 +110,8 @@ class TopologyWriter:
                     self._topology.orphans.pop(key, None)
                 elif key in self._topology.orphans:  # unless somebody has bound anew
                     found[Check(key, stored.version)] = binding
+                if len(found) == CHECKS_AT_ONCE:
+                    break
             if not found:
                 return
             removal = plan_removal(self._topology, bindings=found.values())
@@ -134,15 +142,16 @@ class TopologyWriter:
         return is_done
 
     async def _remove_first_bindings(self, removal: Removal) -> bool:
-        """If there are very many, remove some ahead; True if the rest has to be planned anew.
+        """An exchange may have bindings without number. If there are very many, remove some ahead;
+        True if the rest has to be planned anew.
 
         Not those of auto-delete exchanges that are to go because they lose them.
         """
-        if len(removal.bindings) <= BINDINGS_PER_TRANSACTION_MAX:
+        if len(removal.bindings) <= OPERATIONS_AT_ONCE:
             return False
         exchanges = self._topology.exchanges
         plain = [b for b in removal.bindings if not exchanges[b.source].record.auto_delete]
-        first = plain[:BINDINGS_PER_TRANSACTION_MAX]
+        first = plain[:OPERATIONS_AT_ONCE]
         if first:
             await self._transact([], [Delete(binding_key(binding)) for binding in first])
         return bool(first)

@@ -54,7 +54,8 @@ FORMAT: Final = b"warren 1"
 PATIENCE_S: Final = 10.0
 # A keep-alive that is not answered by then is better sent to another member.
 KEEP_ALIVE_S_MAX: Final = 1.0
-OPERATIONS_ADVICE: Final = "start etcd with --max-txn-ops=65536 --max-request-bytes=33554432"
+_BEYOND_LIMITS: Final = ("too many operations", "too large", "larger than max")
+LIMITS_ADVICE: Final = "start etcd with --max-txn-ops=65536 --max-request-bytes=33554432"
 
 # In `turns` everything reads this, and the end of a lease, which touches nobody knows what, writes
 # it. No key is empty.
@@ -287,28 +288,31 @@ class EtcdStore:
                 await asyncio.sleep(RETRY_S)
 
     async def _require_own_key_space(self) -> None:
-        """The first node of a cluster leaves a sign; what bears another's is left alone."""
-        key = (self._prefix + "format").encode()
-        absent = rpc.Compare(
-            key=key, result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, create_revision=0
+        """The first node of a cluster leaves a sign; what bears none, or another's, is left alone."""
+        space = self._prefix.encode()
+        key, end = space + b"format", space[:-1] + bytes([space[-1] + 1])
+        nothing = rpc.Compare(
+            key=space, range_end=end, result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE
         )
         put = rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=FORMAT))
         look = rpc.RequestOp(request_range=rpc.RangeRequest(key=key))
-        request = rpc.TxnRequest(compare=[absent], success=[put], failure=[look])
+        first = rpc.RequestOp(request_range=rpc.RangeRequest(key=space, range_end=end, limit=1))
+        request = rpc.TxnRequest(compare=[nothing], success=[put], failure=[look, first])
         answer = await self._client.call(rpc.KVStub, "Txn", request)
         if answer.succeeded:
             return
-        found = answer.responses[0].response_range.kvs[0].value
-        if found != FORMAT:
+        (found, *_) = [kv for part in answer.responses for kv in part.response_range.kvs]
+        if (found.key, found.value) != (key, FORMAT):
             raise MetadataUnusable(
-                f"{self.address} holds '{key.decode()}' = {found[:40]!r}, which this version did "
-                f"not write ({FORMAT!r}): use another cluster name, or the version that wrote it"
+                f"{self.address} holds '{found.key.decode(errors='replace')}' = "
+                f"{found.value[:40]!r}, which this version did not write (it marks its key space "
+                f"with '{key.decode()}' = {FORMAT!r}): use another cluster name, or another etcd"
             )
 
 
 def _explained(error: EtcdError) -> Exception:
     if "lease not found" in error.text:
         return LeaseLost("a lease that a change was tied to expired or was revoked")
-    if error.code is grpc.StatusCode.INVALID_ARGUMENT:
-        return MetadataUnavailable(f"{error}; {OPERATIONS_ADVICE}")
+    if any(words in error.text for words in _BEYOND_LIMITS):
+        return MetadataUnavailable(f"{error}; {LIMITS_ADVICE}")
     return MetadataUnavailable(str(error))

@@ -35,6 +35,11 @@ from typing import Final, Protocol, TypeAlias
 # A transaction is one unit in memory, in a batch and on the wire: it must have a size. The number
 # lets a queue with tens of thousands of bindings go at once.
 TRANSACTION_OPERATIONS_MAX: Final = 65_536
+# What need not be one transaction is made several of about this many operations: the store, the
+# nodes that apply them and a stock etcd (1.5 MB) like that better.
+OPERATIONS_AT_ONCE: Final = 1_024
+# Each of which has to hold: a stock etcd takes 128 in a transaction, some of them for others.
+CHECKS_AT_ONCE: Final = 48
 VALUE_BYTES_MAX: Final = 1_048_576
 KEY_CHARS_MAX: Final = 8_192
 

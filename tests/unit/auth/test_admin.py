@@ -186,7 +186,7 @@ async def test_what_a_vhost_owns_goes_with_it_and_nothing_else(
 async def test_a_vhost_larger_than_a_transaction_goes_too(
     admin: AccessAdmin, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin_module, "TRANSACTION_OPERATIONS_MAX", 20)
+    monkeypatch.setattr(admin_module, "OPERATIONS_AT_ONCE", 20)
     before = await keys_in(store)
     await admin.add_vhost("v")
     await admin.set_permissions(Permission("guest", "v", ".*", ".*", ".*"))

@@ -112,7 +112,7 @@ async def test_a_connection_may_take_many_queues_with_it(vhost: VirtualHost) -> 
 async def test_more_bindings_than_one_transaction_holds_go_too(
     world: BrokerWorld, vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "BINDINGS_PER_TRANSACTION_MAX", 10)
+    monkeypatch.setattr(writer, "OPERATIONS_AT_ONCE", 10)
     await vhost.declare_exchange(exchange("x", "topic"))
     await vhost.declare_exchange(exchange("y", "topic", auto_delete=True))
     await vhost.declare_queue(queue("q"), False, "c")
