@@ -288,7 +288,7 @@ class EtcdStore:
                 await asyncio.sleep(RETRY_S)
 
     async def _require_own_key_space(self) -> None:
-        """The first node of a cluster leaves a sign; what bears none, or another's, is left alone."""
+        """The first node of a cluster leaves a sign; what bears another, or none, is left alone."""
         space = self._prefix.encode()
         key, end = space + b"format", space[:-1] + bytes([space[-1] + 1])
         nothing = rpc.Compare(
