@@ -324,9 +324,7 @@ class AccessAdmin:
     async def _sweep(self, owner: str, find: Callable[[], Awaitable[list[Delete]]]) -> None:
         """Remove what is left of an owner that is gone; stop if there is one of that name again."""
         while await self._store.get(owner) is None and (leftovers := await find()):
-            await self._store.transact(
-                [Check(owner, 0)], leftovers[: OPERATIONS_AT_ONCE - 1]
-            )
+            await self._store.transact([Check(owner, 0)], leftovers[: OPERATIONS_AT_ONCE - 1])
 
 
 def _put_or_delete(key: str, limits: Mapping[str, int]) -> Operation:
