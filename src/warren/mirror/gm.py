@@ -90,27 +90,22 @@ from warren.mirror.gm_events import (
     LinkDown,
     LinkUp,
     ProposalAnswered,
-    Propose,
     ReadRecord,
     RecordChanged,
     Refused,
     SessionEnded,
-    SetTimer,
     ShutDown,
     Stopped,
     Timer,
     TimerFired,
 )
 from warren.mirror.gm_links import HeldFrames
-from warren.mirror.gm_proposals import Wishes
+from warren.mirror.gm_membership import RETRY_MS, Membership, Standing
 from warren.mirror.gm_ring import Ring
-from warren.mirror.group_record import GroupRecord, Member
+from warren.mirror.group_record import GroupRecord, Member, node_of
 
 FLUSH_MS: Final = 25
 """The longest that a broadcast waits for the turn to end, or an acknowledgement for a broadcast."""
-
-RETRY_MS: Final = 100
-"""Until one who wants to join asks again, and a proposal that failed is made again."""
 
 
 class GroupMember:
@@ -121,23 +116,25 @@ class GroupMember:
 
     def __init__(self, me: Member, uid: str) -> None:
         self.uid = uid
-        self.record: GroupRecord | None = None
-        self.revision = -1
         self.is_stopped = False
         self._ring = Ring(me, uid)
+        self._membership = Membership(self._ring, uid)
         self._held = HeldFrames()
-        self._wishes = Wishes(me)
-        self._is_joining = False
-        self._may_found = False
         # A view that we were told of by somebody who would not listen to us without it.
         self._must_reach = 0
-        self._proposed_at: int | None = None
-        self._timers: set[Timer] = set()
         self._stop_reason = ""
 
     @property
     def me(self) -> Member:
         return self._ring.me
+
+    @property
+    def record(self) -> GroupRecord | None:
+        return self._membership.record
+
+    @property
+    def revision(self) -> int:
+        return self._membership.revision
 
     @property
     def is_caught_up(self) -> bool:
@@ -179,34 +176,34 @@ class GroupMember:
                 self._ring.link_down(node)
             case LinkUp(node):
                 self._ring.link_up(node)
-                self._seek_membership()
+                self._membership.seek()
             case _:
                 self._dispatch_wish(event)
+                self._membership.pursue()
 
     def _dispatch_wish(self, event: Event) -> None:
+        membership = self._membership
         match event:
-            case Join(may_found):
-                self._is_joining = True
-                self._may_found = may_found
-                self._seek_membership()
-            case SessionEnded(gone):
-                self._wishes.note_end(gone)
-                self._seek_membership()
             case ProposalAnswered(is_stored):
                 if not is_stored:
                     self._act(ReadRecord())
-                    self._set_timer(Timer.RETRY, RETRY_MS)
-                return
+                    self._ring.set_timer(Timer.RETRY, RETRY_MS)
+            case Join(may_found):
+                membership.join(may_found)
+            case SessionEnded(gone):
+                membership.wishes.note_end(gone)
+                membership.seek()
             case Expel(member_id):
-                self._wishes.expelled.add(member_id)
+                membership.wishes.expelled.add(member_id)
             case Leave():
-                self._wishes.is_leaving = True
-                if not self._is_joining:
-                    self._stop_unjoined("normal")
+                membership.wishes.is_leaving = True
+                if self._ring.view is None and not membership.is_joining:
+                    self._stop("normal")
             case ShutDown(reason):
                 self._stop_reason = reason
-                self._stop_unjoined(reason)
-        self._pursue_wishes()
+                membership.is_ending = True
+                if self._ring.view is None:
+                    self._stop(reason)
 
     def _end_step(self) -> None:
         ring = self._ring
@@ -218,9 +215,9 @@ class GroupMember:
             if ring.is_alone or not self.is_caught_up or ring.rounds.is_all_settled:
                 self._stop(self._stop_reason)
         elif ring.has_news:
-            self._set_timer(Timer.FLUSH, FLUSH_MS)
-        if ring.rounds.aliases and not self.is_stopped:
-            self._pursue_wishes()
+            ring.set_timer(Timer.FLUSH, FLUSH_MS)
+        if ring.rounds.aliases:
+            self._membership.pursue()
 
     def _confirmed_broadcast(self, event: ConfirmedBroadcast) -> None:
         if self._stop_reason:
@@ -231,18 +228,11 @@ class GroupMember:
             self._ring.broadcast(event.payload, event.size, event.token)
 
     def _timer_fired(self, timer: Timer) -> None:
-        self._timers.discard(timer)
+        self._ring.timers.discard(timer)
         if timer is Timer.FLUSH:
             self._ring.flush()
         else:
-            self._proposed_at = None
-            self._seek_membership()
-            self._pursue_wishes()
-
-    def _set_timer(self, timer: Timer, delay_ms: int) -> None:
-        if timer not in self._timers:
-            self._timers.add(timer)
-            self._act(SetTimer(timer, delay_ms))
+            self._membership.retry()
 
     def _act(self, action: Action) -> None:
         self._ring.actions.append(action)
@@ -259,7 +249,7 @@ class GroupMember:
             return
         if isinstance(frame, Rejected):
             self._rejected(frame)
-        elif frame.view > record.view or self._is_behind or self._held.is_held(frame.sender):
+        elif frame.view > record.view or self._ring.is_behind or self._held.is_held(frame.sender):
             if self._held.hold(frame, payloads):
                 self._act(ReadRecord())
         else:
@@ -268,14 +258,14 @@ class GroupMember:
     def _take_or_reject(self, frame: Frame, payloads: tuple[Payload, ...]) -> None:
         assert self.record is not None
         if frame.epoch < self.record.epoch:
-            self._reject(frame)
+            self._reject(frame, self.record)
         else:
             self._take(frame, payloads)
 
     def _take(self, frame: Frame, payloads: tuple[Payload, ...]) -> None:
         match frame:
             case AddOnRight():
-                self._asked_to_add(frame)
+                self._membership.asked_to_add(frame)
             case AddedOnRight(is_added=is_added):
                 if is_added and self._ring.view is None:
                     self._act(ReadRecord())
@@ -288,32 +278,53 @@ class GroupMember:
             case CheckNeighbours():
                 self._ring.check_neighbours(frame)
 
-    @property
-    def _is_behind(self) -> bool:
-        return self.record is not None and self.record.view < self._must_reach
-
-    def _reject(self, frame: Frame) -> None:
-        """Who is told so begins its stream anew once it knows better."""
-        assert self.record is not None
+    def _reject(self, frame: Frame, record: GroupRecord) -> None:
+        """Who is told so begins its stream anew once it knows better, or finds that it is out."""
         stream = frame.stream if isinstance(frame, Activity | Catchup) else 0
         self._ring.lose(frame.sender, stream)
-        sender = self.record.find(frame.sender)
-        if isinstance(frame, AddOnRight):
-            sender = frame.newcomer
-        if sender is not None:
-            self._ring.send(sender, Rejected(*self._ring.fence, stream))
+        sender = record.find(frame.sender) or Member(frame.sender, node_of(frame.sender), "")
+        self._ring.send(sender, Rejected(*self._ring.fence, stream))
 
     def _rejected(self, frame: Rejected) -> None:
         self._must_reach = max(self._must_reach, frame.view)
-        self._ring.is_behind = self._is_behind
-        if self._is_behind:
+        self._see_whether_behind()
+        if self._ring.is_behind:
             self._act(ReadRecord())
         self._ring.cut_off(frame.sender, frame.stream)
 
+    def _see_whether_behind(self) -> None:
+        assert self.record is not None
+        self._ring.is_behind = self.record.view < self._must_reach
+
+    # Membership.
+
+    def _record_changed(self, record: GroupRecord | None, revision: int) -> None:
+        match self._membership.note(record, revision):
+            case Standing.LOST:
+                is_leaving = self._membership.wishes.is_leaving
+                self._stop("normal" if is_leaving else self._stop_reason or "shutdown")
+            case Standing.OUTSIDE:
+                self._membership.seek()
+            case Standing.MEMBER:
+                assert record is not None
+                self._change_view(record)
+            case Standing.UNCHANGED:
+                pass
+
+    def _change_view(self, record: GroupRecord) -> None:
+        is_first = self._ring.view is None
+        self._see_whether_behind()
+        self._ring.change_view(record)
+        if is_first:
+            self._act(Joined(frozenset(m.id for m in record.members)))
+        self._membership.answer_newcomers(record)
+        self._membership.wishes.expelled &= {m.id for m in record.live}
+        self._resume(record.view)
+        self._membership.pursue()
+
     def _resume(self, view: int) -> None:
         """What had to wait for us to know this view."""
-        self._ring.is_behind = self._is_behind
-        if self._is_behind:
+        if self._ring.is_behind:
             return
         self._ring.resume()
         for frame, payloads in self._held.release(view):
@@ -321,92 +332,3 @@ class GroupMember:
         for sender, stream in self._held.take_overflown():
             if self._ring.lose(sender, stream):
                 self._ring.ask_again()
-
-    # Membership.
-
-    def _record_changed(self, record: GroupRecord | None, revision: int) -> None:
-        if revision <= self.revision:
-            return
-        self.revision = revision
-        was_member = self._ring.view is not None
-        if record is None or record.uid != self.uid:
-            self.record = None
-            is_lost = was_member or record is not None
-        else:
-            self.record = record
-            self._ring.fence = (self.uid, record.epoch, record.view, self.me.id)
-            is_lost = record.find(self.me.id) is not None or was_member
-            is_lost = is_lost and not record.is_live(self.me.id)
-        if is_lost:
-            reason = "normal" if self._wishes.is_leaving else self._stop_reason or "shutdown"
-            self._stop(reason)
-        elif record is not None and record.is_live(self.me.id):
-            self._change_view(record)
-        else:
-            self._seek_membership()
-
-    def _change_view(self, record: GroupRecord) -> None:
-        is_first = self._ring.view is None
-        self._ring.is_behind = self._is_behind
-        self._ring.change_view(record)
-        if is_first:
-            self._act(Joined(frozenset(m.id for m in record.members)))
-        for newcomer in self._wishes.newcomers.values():
-            answer = AddedOnRight(*self._ring.fence, record.is_live(newcomer.id))
-            self._ring.send(newcomer, answer)
-        self._wishes.newcomers.clear()
-        self._wishes.expelled &= {m.id for m in record.live}
-        self._resume(record.view)
-        self._pursue_wishes()
-
-    def _asked_to_add(self, frame: AddOnRight) -> None:
-        """The leader lets newcomers in, at its right: so it knows what it will tell them first.
-
-        Only who knows the record as it is may ask: so no question that was under way for long
-        brings somebody back who has been a member since, and has died.
-        """
-        record, newcomer = self.record, frame.newcomer
-        assert record is not None
-        is_ready = self.is_caught_up and not self._stop_reason and not self._wishes.is_leaving
-        is_welcome = frame.view == record.view and not self._wishes.is_gone(newcomer)
-        if record.leader == self.me.id and is_ready and is_welcome and not record.find(newcomer.id):
-            self._wishes.newcomers[newcomer.id] = newcomer
-            self._pursue_wishes()
-        else:
-            is_added = record.is_live(newcomer.id)
-            self._ring.send(newcomer, AddedOnRight(*self._ring.fence, is_added))
-
-    def _seek_membership(self) -> None:
-        if not self._is_joining or self._ring.view is not None or self.revision < 0:
-            return
-        record = self.record
-        self._set_timer(Timer.RETRY, RETRY_MS)
-        if self._may_found:
-            founding = self._wishes.as_founder(record, self.uid, self.revision)
-            if founding is not None:
-                self._propose(founding)
-                return
-        leader = None if record is None else record.find(record.leader)
-        if leader is not None and not leader.is_dead and not self._wishes.is_gone(leader):
-            self._ring.send(leader, AddOnRight(*self._ring.fence, self.me))
-
-    def _stop_unjoined(self, reason: str) -> None:
-        if self._ring.view is None:
-            self._stop(reason)
-
-    def _pursue_wishes(self) -> None:
-        """One proposal for each revision that we see, so that nothing is proposed in vain twice."""
-        record = self.record
-        if record is None or self._ring.view is None or self._is_behind:
-            return
-        if self._stop_reason or self.is_stopped:
-            return
-        settled = self._ring.rounds.settled_aliases()
-        wanted = self._wishes.as_member(record, self.revision, settled)
-        if wanted is not None:
-            self._propose(wanted)
-
-    def _propose(self, proposal: Propose) -> None:
-        if self._proposed_at != self.revision:
-            self._proposed_at = self.revision
-            self._act(proposal)

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from warren.mirror.frames import Activity, Catchup, CheckNeighbours, Frame, Payload
-from warren.mirror.gm_events import Action, Confirmed, Deliver, MembersChanged, RoomAgain, Send
+from warren.mirror.gm_events import (
+    Action,
+    Confirmed,
+    Deliver,
+    MembersChanged,
+    RoomAgain,
+    Send,
+    SetTimer,
+    Timer,
+)
 from warren.mirror.gm_links import LeftStream, RightStream
 from warren.mirror.gm_rounds import OWED_ACKS_MAX, News, Rounds
 from warren.mirror.group_record import GroupRecord, Member
@@ -33,12 +42,14 @@ class Ring:
         "is_behind",
         "me",
         "rounds",
+        "timers",
         "view",
     )
 
     def __init__(self, me: Member, uid: str) -> None:
         self.me = me
         self.actions: list[Action] = []
+        self.timers: set[Timer] = set()
         self.fence = (uid, 0, 0, me.id)
         self.view: RingView | None = None
         self.rounds = Rounds(me.id)
@@ -58,6 +69,11 @@ class Ring:
 
     def send(self, to: Member, frame: Frame, payloads: Payloads = ()) -> None:
         self.actions.append(Send(to, frame, payloads))
+
+    def set_timer(self, timer: Timer, delay_ms: int) -> None:
+        if timer not in self.timers:
+            self.timers.add(timer)
+            self.actions.append(SetTimer(timer, delay_ms))
 
     # Broadcasting.
 

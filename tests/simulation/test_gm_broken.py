@@ -1,0 +1,115 @@
+"""The simulation is worth something only if it finds what is wrong: here the machine is broken.
+
+Each of these takes one rule away, and some life of a group must show that it was needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gm_invariants import Violation
+from gm_scenario import Scenario
+from warren.mirror.frames import Frame, Payload
+from warren.mirror.gm import GroupMember
+from warren.mirror.gm_links import LeftStream
+from warren.mirror.gm_ring import Ring
+from warren.mirror.gm_rounds import Rounds
+from warren.mirror.publications import NOBODYS_VIEW, Origin
+from warren.mirror.ring_view import RingView
+
+SEEDS_MAX = 200
+
+Patch = pytest.MonkeyPatch
+
+
+def skip_the_fence(patch: Patch) -> None:
+    """Everything is taken from everybody, whatever epoch or view it is of."""
+
+    def take(self: GroupMember, frame: Frame, payloads: tuple[Payload, ...]) -> None:
+        if self.record is not None:
+            self._take(frame, payloads)
+
+    patch.setattr(GroupMember, "_frame_arrived", take)
+
+
+def drop_an_alias(patch: Patch) -> None:
+    """Of the dead that it is heir of, a member forgets one."""
+    set_view = Rounds.set_view
+
+    def forget(self: Rounds, view: RingView) -> None:
+        set_view(self, view)
+        self.aliases = frozenset(sorted(self.aliases)[1:])
+        self._mine = self.aliases | {self._me}
+
+    patch.setattr(Rounds, "set_view", forget)
+
+
+def confirm_before_it_has_come_round(patch: Patch) -> None:
+    """What has been sent is taken for what everybody has."""
+    own_news = Rounds.own_news
+
+    def hasty(self: Rounds, right: str) -> object:
+        news = own_news(self, right)
+        self.own.settle(self.own.last_pub)
+        return news
+
+    patch.setattr(Rounds, "own_news", hasty)
+
+
+def send_no_catchup(patch: Patch) -> None:
+    """A new neighbour is told only what comes from now on."""
+    begin_stream = Ring.begin_stream
+
+    def terse(self: Ring) -> None:
+        if not self.rounds._origins[self.me.id].pending:
+            begin_stream(self)
+
+    patch.setattr(Ring, "begin_stream", terse)
+
+
+def step_over_gaps(patch: Patch) -> None:
+    def careless(self: LeftStream, activity: object) -> bool:
+        return bool(getattr(activity, "sender", "") == self.sender.id)
+
+    patch.setattr(LeftStream, "goes_on_with", careless)
+
+
+def erase_what_is_under_way(patch: Patch) -> None:
+    patch.setattr(Origin, "is_settled", property(lambda self: True))
+
+
+def deliver_what_is_not_meant(patch: Patch) -> None:
+    choose = Rounds._choose
+
+    def tell_all(self: Rounds, deliveries: list, origin: str, first: int, fresh: list) -> None:
+        meant = [p._replace(view=1 << 30) if p.view != NOBODYS_VIEW else p for p in fresh]
+        choose(self, deliveries, origin, first, meant)
+
+    patch.setattr(Rounds, "_choose", tell_all)
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        skip_the_fence,
+        drop_an_alias,
+        confirm_before_it_has_come_round,
+        send_no_catchup,
+        step_over_gaps,
+        erase_what_is_under_way,
+        deliver_what_is_not_meant,
+    ],
+    ids=lambda breakage: breakage.__name__,
+)
+def test_a_broken_machine_is_found_out(
+    breakage: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    def run_all() -> None:
+        for seed in range(SEEDS_MAX):
+            Scenario(seed).run()
+
+    breakage(monkeypatch)
+    with pytest.raises(Violation, match="seed"):
+        run_all()
