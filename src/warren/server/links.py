@@ -37,9 +37,8 @@ from warren.server.link_protocol import LinkProtocol
 from warren.server.logs import EventLog
 from warren.server.served_inquiries import Answerer, ServedInquiries, nobody_answers
 from warren.server.sockets import address_of, bind
-from warren.server.tls.acceptor import TlsAcceptor
+from warren.server.tls.acceptor import TlsAcceptor, TlsSide
 from warren.server.tls.linking import explain_asking, mismatch
-from warren.server.tls.sides import TlsSides
 
 RECONNECT_S_MIN: Final = 0.05
 RECONNECT_S_MAX: Final = 2.0
@@ -210,7 +209,6 @@ class Links:
         self.context = context
         self.me = me
         self.nodes: dict[str, AskedNode] = {}
-        self.client_tls: ssl.SSLContext | None = None
         self._tls: TlsAcceptor | None = None
         self.on_applied: Callable[[str, int], None] = lambda node, revision: None
         self.on_counted: Callable[[str, Counted], None] = lambda node, news: None
@@ -239,11 +237,15 @@ class Links:
     def endpoint(self) -> Endpoint:
         return address_of(self._socket)
 
-    def speak_tls(self, tls: TlsSides) -> None:
+    def speak_tls(self, side: TlsSide | None) -> None:
         """If it is configured; before any link is made."""
-        if tls.links is not None:
-            self._tls = TlsAcceptor(tls.links, self._accept, LINKS_ACCEPTED_MAX)
-            self.client_tls = tls.links_asking
+        if side is not None:
+            self._tls = TlsAcceptor(side, self._accept, LINKS_ACCEPTED_MAX)
+
+    @property
+    def client_tls(self) -> ssl.SSLContext | None:
+        """None if links are not encrypted."""
+        return None if self._tls is None else self._tls.side.asking
 
     async def open(self) -> None:
         if self._tls is not None:

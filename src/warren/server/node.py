@@ -52,7 +52,7 @@ from warren.server.logs import EventLog
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
-from warren.server.tls.sides import tls_sides
+from warren.server.tls.sides import RENEWAL_CHECK_MS, TlsSides, tls_sides
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
 
 if TYPE_CHECKING:
@@ -179,13 +179,13 @@ class Node:
         parts.callback(self._listener.close)
         self._listener.bind(self.config.tcp_listeners)
         if tls.amqp is not None:
-            self._listener.bind_tls(self.config.ssl_listeners, tls.amqp)
-        http = HttpSide(self.config, tls.http)
+            self._listener.bind_tls(self.config.ssl_listeners, tls.amqp.side)
+        http = HttpSide(self.config, tls.http.side if tls.http is not None else None)
         parts.push_async_callback(http.stop)
         http.bind()
         self.http_endpoints, self.metrics_endpoint = http.endpoints, http.metrics_endpoint
         if self.cluster is not None:
-            self.cluster.links.speak_tls(tls)
+            self.cluster.links.speak_tls(tls.links.side if tls.links is not None else None)
             self.cluster.bind()
             parts.callback(self.cluster.close)
         claim_data_directory(self.config.data_dir, self.config.name)
@@ -219,6 +219,7 @@ class Node:
             await prepare()
         await self._listener.open()
         self._take_samples()
+        self._renew_certificates(tls)
         if self.config.consumer_timeout_ms:
             self._tick_channels()
 
@@ -291,6 +292,12 @@ class Node:
         """For the statistics: now, and every few seconds."""
         self.context.timers.call_later(SAMPLE_INTERVAL_MS, self._take_samples)
         self._go_on_sampling(self.statistics.sampling())
+
+    def _renew_certificates(self, tls: TlsSides) -> None:
+        """If they have changed; looked at every now and then, where there are any."""
+        if any(tls):
+            self.context.timers.call_later(RENEWAL_CHECK_MS, lambda: self._renew_certificates(tls))
+            self.context.spawn(asyncio.to_thread(tls.renew))
 
     def _go_on_sampling(self, sampling: Iterator[None]) -> None:
         for _ in sampling:

@@ -35,13 +35,18 @@ _log = EventLog("connection")
 MakeProtocol = Callable[[], asyncio.BaseProtocol]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TlsSide:
-    """What all connections to a TLS port have in common; `purpose` is what the port is for."""
+    """What all connections to a TLS port have in common; `purpose` is what the port is for.
+
+    The contexts are replaced when certificates are renewed; who has been let in, stays in.
+    """
 
     context: ServerContext
     purpose: str
     handshake_s_max: float
+    asking: ssl.SSLContext | None = None
+    """For connections that we make ourselves, which only links are."""
 
 
 class TlsAcceptor:
@@ -129,16 +134,16 @@ class _Handshake:
         self._failure: ssl.SSLError | None = None
 
     async def run(self, make_protocol: MakeProtocol) -> None:
-        side = self._side
-        side.context.expect(self._failed)
+        context = self._side.context
+        context.expect(self._failed)
         reason = ""
         transport: asyncio.Transport | None = None
         try:
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
                 make_protocol,
                 self._socket,
-                ssl=side.context,
-                ssl_handshake_timeout=side.handshake_s_max,
+                ssl=context,
+                ssl_handshake_timeout=self._side.handshake_s_max,
                 ssl_shutdown_timeout=SHUTDOWN_S_MAX,
             )
             if self._failure is not None:
@@ -149,7 +154,7 @@ class _Handshake:
         except OSError as error:
             reason = self._explain(error)
         finally:
-            side.context.forget(self._failed)
+            context.forget(self._failed)
         if reason:
             self.refuse(reason)
             if transport is not None:

@@ -32,7 +32,7 @@ def explain(error: BaseException) -> str:
     if isinstance(error, ssl.SSLEOFError):
         return "the client closed the socket"
     if isinstance(error, ssl.SSLError):
-        reason = error.reason or error.strerror or str(error)
+        reason = getattr(error, "reason", None) or error.strerror or str(error)
         return _EXPLAINED.get(reason, reason.lower().replace("_", " "))
     return str(error) or type(error).__name__
 

@@ -21,5 +21,5 @@ def mismatch(node: str, is_theirs: bool, is_ours: bool) -> str | None:
 def explain_asking(node: str, error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of node '{node}' is refused: {error.verify_message}"
-    reason = (error.reason or str(error)).lower().replace("_", " ")
+    reason = (getattr(error, "reason", None) or str(error)).lower().replace("_", " ")
     return f"node '{node}' does not accept this one: {reason}"
