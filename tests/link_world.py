@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from broker_world import BrokerWorld
 from warren.cluster.asker import Asker
-from warren.cluster.control import OfAsker
+from warren.cluster.control import OfAsker, OpenQueue
 from warren.cluster.delegate import Delegate, Handle
 from warren.cluster.inbox import Inbox
 from warren.cluster.remote_queue import RemoteQueue
@@ -46,6 +46,12 @@ class Surroundings:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return asyncio.get_running_loop().create_task(work)
+
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+        return Inbox(queue, control.origin)
+
+    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        return False
 
     def inquired(self, control: OfAsker) -> None:
         self.inquired_of.append(control)

@@ -158,8 +158,7 @@ class ReplicaWorld:
 
     def __init__(self, max_priority: int | None = None, is_lazy: bool = False) -> None:
         self.here = Replica()
-        self.number = 0
-        self.sent: list[tuple[int, bytes]] = []
+        self.sent: list[bytes] = []
         self.due: list[MasterBacking] = []
         self.complete: list[str] = []
         self.mirrors: dict[str, Mirror] = {}
@@ -175,10 +174,8 @@ class ReplicaWorld:
 
     # The ring.
 
-    def broadcast(self, payload: bytes) -> int:
-        self.number += 1
-        self.sent.append((self.number, payload))
-        return self.number
+    def broadcast(self, payload: bytes) -> None:
+        self.sent.append(payload)
 
     def flush_due(self, master: MasterBacking) -> None:
         self.due.append(master)
@@ -208,9 +205,9 @@ class ReplicaWorld:
     def deliver(self) -> None:
         self.end_turn()
         sent, self.sent = self.sent, []
-        for number, payload in sent:
+        for payload in sent:
             for mirror in self.mirrors.values():
-                mirror.handle(number, payload)
+                mirror.handle(payload)
 
     def sync_all(self) -> None:
         self.here.sync()

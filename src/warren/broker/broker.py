@@ -6,7 +6,7 @@ change, whoever made it, and the broker passes it on to the virtual host that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -84,6 +84,9 @@ class Broker:
         # A cluster sets these: where new queues go, what ends with which node, and who sees to
         # what has lost its last binding with one.
         self.place_queue: Callable[[QueueRecord, Mapping[str, object]], str] = lambda *_: ""
+        # And what belongs to a queue that is mirrored.
+        self.companions_of_queue: Callable[[str, str], Sequence[str]] = lambda *_: ()
+        self.until_ready: Callable[[QueueRecord], Awaitable[None]] | None = None
         self.lease_of_node: Callable[[str], Lease | None] = lambda _: None
         self.lease_of_no_node: Callable[[], Lease | None] = lambda: self.lease
         self.on_bereft: Callable[[VirtualHost], object] = lambda vhost: None
@@ -99,6 +102,8 @@ class Broker:
             events=self.events,
             activity=self.activity,
             place=self._place,
+            companions=self._companions,
+            until_ready=self._until_ready,
         )
 
     # Life.
@@ -153,6 +158,13 @@ class Broker:
 
     def _lease_of_no_node(self) -> Lease | None:
         return self.lease_of_no_node()
+
+    def _companions(self, vhost: str, queue: str) -> Sequence[str]:
+        return self.companions_of_queue(vhost, queue)
+
+    async def _until_ready(self, record: QueueRecord) -> None:
+        if self.until_ready is not None:
+            await self.until_ready(record)
 
     def _place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
         return self.place_queue(record, policy)

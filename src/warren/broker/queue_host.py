@@ -55,13 +55,14 @@ class QueueFactory:
         # Set by a cluster: its own name, and how to get at queues of other nodes.
         self.node = ""
         self.make_remote: Callable[[QueueRecord, QueueSettings], AbstractQueue] | None = None
+        self.home_of: Callable[[QueueRecord], str] = lambda record: record.node
         self._spawn = spawn
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
         self._unseen: deque[Queue] = deque()
 
     def make(self, record: QueueRecord, settings: QueueSettings) -> AbstractQueue:
-        if record.node != self.node and self.make_remote is not None:
+        if self.home_of(record) != self.node and self.make_remote is not None:
             return self.make_remote(record, settings)
         return self._make_here(record, settings)
 
@@ -91,6 +92,14 @@ class QueueFactory:
             if not self._unseen:
                 self.clock.call_later(0, self._look_at_heads)
             self._unseen.append(queue)
+        return queue
+
+    def make_promoted(
+        self, record: QueueRecord, settings: QueueSettings, backing: BackingQueue
+    ) -> Queue:
+        """Of a queue whose messages this node has had a copy of."""
+        queue = Queue(record, settings, backing, self)
+        queue.may_expire = True
         return queue
 
     def _look_at_heads(self) -> None:

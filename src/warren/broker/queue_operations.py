@@ -89,7 +89,9 @@ class QueueOperations:
             # Once created it exists, and the next time around finds it: unless somebody was quick
             # to delete it, and then it is declared again.
             policy = self._topology.policies.of_queue(record).effective
-            await self._create(replace(record, node=self._services.place(record, policy)))
+            record = replace(record, node=self._services.place(record, policy))
+            await self._create(record)
+            await self._services.until_ready(record)
         raise AssertionError("attempts end by raising")
 
     async def delete(self, name: str, if_unused: bool, if_empty: bool, connection_id: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warren.broker.activity import Activity
@@ -30,5 +30,9 @@ class Services:
     clock: Clock
     events: EventBus
     activity: Activity
+    # Keys that go from the store along with a queue, of that virtual host and name.
+    companions: Callable[[str, str], Sequence[str]]
+    # Waits until a queue that has been declared has all that it should have.
+    until_ready: Callable[[QueueRecord], Awaitable[None]]
     # Which node is to be the home of a new queue, given its policy; empty if there is only one.
     place: Callable[[QueueRecord, Mapping[str, object]], str]

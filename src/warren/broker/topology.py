@@ -134,6 +134,12 @@ class Topology:
             exchange.alternate = alternate
             self.version.bump()
 
+    def replace_queue(self, queue: AbstractQueue) -> None:
+        """The same queue, that is somewhere else now than it was."""
+        name = queue.record.name
+        (self._hidden if name in self._hidden else self.queues)[name] = queue
+        self.version.bump()
+
     def close(self) -> None:
         """The virtual host is gone, and its queues with it."""
         for queue in (*self.queues.values(), *self._hidden.values()):

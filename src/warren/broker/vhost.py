@@ -127,6 +127,10 @@ class VirtualHost:
         """Nobody has used the queue for as long as x-expires says."""
         await self._queue_operations.drop_idle(queue)
 
+    def replace_queue(self, queue: AbstractQueue) -> None:
+        """The same queue, that is somewhere else now than it was."""
+        self._topology.replace_queue(queue)
+
     # Bindings and routes.
 
     async def bind(self, binding: BindingRecord, connection_id: str) -> None:

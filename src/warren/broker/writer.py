@@ -134,6 +134,8 @@ class TopologyWriter:
         checks += [self._check_exchange(name) for name in (*removal.exchanges, *removal.spared)]
         changes: list[Operation] = [Delete(binding_key(each)) for each in removal.bindings]
         changes += [Delete(queue_key(self._vhost, name)) for name in removal.queues]
+        for name in removal.queues:
+            changes += [Delete(key) for key in self._services.companions(self._vhost, name)]
         changes += [Delete(exchange_key(self._vhost, name)) for name in removal.exchanges]
         changes += [self._renew(name) for name in removal.spared]
         is_done = await self._transact(checks, changes)

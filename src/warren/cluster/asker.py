@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from warren.cluster.control import (
     AnswerBegins,
@@ -39,10 +39,12 @@ from warren.cluster.remote_queue import RemoteQueue, home_down
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
 from warren.model.errors import SoftError
-from warren.model.limits import LINK_HANDLES_MAX, LINK_UNCONFIRMED_BYTES_MAX
-from warren.wire.codec import Ack, Delivery, MethodFrame, OutputBuffer
+from warren.model.limits import LINK_HANDLES_MAX, LINK_UNCONFIRMED_BYTES_MAX, MIRROR_CHANNEL
+from warren.wire.codec import Ack, Delivery, Message, MethodFrame, OutputBuffer, PropertyBlock
 
 _NACK_IDS = b"\x00\x3c\x00\x78"
+MIRROR_METHOD: Final = b"\x00\x3c\x00\x28\x00\x00\x00\x00\x00"  # basic.publish, to nowhere
+_PLAIN: Final = PropertyBlock(b"\x00\x00")
 
 
 class Answer(Protocol):
@@ -75,6 +77,10 @@ class Asker:
         self.is_lost = False
         self.output: OutputBuffer | None = None
         self.inquiries = Inquiries(self.tell)
+        # Called when consumers of a mirrored queue are to be served by another home, or again.
+        self.on_resumed: Callable[[RemoteQueue], None] = lambda queue: None
+        # Called when a mirrored queue is not there any more, and has to be looked for.
+        self.on_homeless: Callable[[RemoteQueue], None] = lambda queue: None
         self._make_answer = make_answer
         self._on_applied = on_applied
         self._queues: dict[int, RemoteQueue] = {}
@@ -104,7 +110,7 @@ class Asker:
         self.is_lost = True
         self.disconnected()
         for queue in tuple(self._queues.values()):
-            self._forget(queue)
+            self._lose(queue)
         # What is left was asked about queues that have been deleted meanwhile.
         calls, self._calls = self._calls, {}
         for call in calls.values():
@@ -167,7 +173,7 @@ class Asker:
                 assert self.output is not None, "it has just been heard"
                 queue.connected(self.output, received)
             case NoSuchQueue():
-                self._forget(queue)
+                self._lose(queue)
             case ConsumerCancelled(_, consumer):
                 queue.consumer_cancelled(consumer.encode())
 
@@ -203,7 +209,13 @@ class Asker:
         try:
             return await answer
         finally:
-            self._calls.pop(number, None)
+            self._forget_call(number, answer)
+
+    def _forget_call(self, number: int, answer: Answer) -> None:
+        """Unless it has been handed over, and the number is somebody else's."""
+        call = self._calls.get(number)
+        if call is not None and call.answer is answer:
+            del self._calls[number]
 
     def open(self, queue: RemoteQueue) -> bool:
         """Give the queue a handle; False if its home is gone or all handles are taken."""
@@ -225,6 +237,34 @@ class Asker:
             del self._queues[queue.handle]
             queue.lost()
 
+    def hand_over(self, queue: RemoteQueue, to: Asker) -> None:
+        """The queue has another home: what was asked here is asked there."""
+        is_in_use = bool(queue.handle)
+        if is_in_use:
+            self.tell(CloseQueue(queue.handle))
+            del self._queues[queue.handle]
+            queue.handle = 0
+        for number, call in tuple(self._calls.items()):
+            if call.queue is queue:
+                del self._calls[number]
+                to.take_over(call)
+        if is_in_use and queue.handle == 0:
+            to.open(queue)
+
+    def take_over(self, call: Call) -> None:
+        if call.queue.handle == 0 and not self.open(call.queue):
+            if not call.answer.done():
+                call.answer.set_exception(home_down(call.queue))
+            return
+        number = next(self._call_numbers)
+        self._calls[number] = call
+        self.tell(call.make(number))
+
+    def mirror_frame(self, body: bytes) -> None:
+        """Of the ring of a mirrored queue; what a link that is down does not take is lost."""
+        if self.output is not None:
+            self.output.content(MIRROR_CHANNEL, MIRROR_METHOD, Message(b"", _PLAIN, body))
+
     def new_consumer_name(self) -> bytes:
         return b"%d" % next(self._consumer_numbers)
 
@@ -237,7 +277,14 @@ class Asker:
     def _send_open(self, queue: RemoteQueue) -> None:
         lowest = queue.unconfirmed[0].number if queue.unconfirmed else queue.number + 1
         record = queue.record
-        self.tell(OpenQueue(queue.handle, record.vhost, record.name, lowest))
+        self.tell(OpenQueue(queue.handle, record.vhost, record.name, lowest, queue.origin))
+
+    def _lose(self, queue: RemoteQueue) -> None:
+        """It is not there; a mirrored one may be elsewhere."""
+        if queue.is_mirrored:
+            self.on_homeless(queue)
+        else:
+            self._forget(queue)
 
     def _forget(self, queue: RemoteQueue) -> None:
         del self._queues[queue.handle]

@@ -72,6 +72,8 @@ class OpenQueue(_Tagged, frozen=True):
     vhost: str
     queue: str
     lowest: int
+    origin: str = ""
+    """Who counts: the same for as long as numbers go up, whoever is the queue's home."""
 
 
 class QueueOpened(_Tagged, frozen=True):
@@ -231,6 +233,25 @@ class Ping(_Tagged, frozen=True):
 
 
 Request: TypeAlias = Consume | Get | Purge | Counts | Delete
+
+
+class BecomeMirror(_Tagged, frozen=True):
+    """The master of a mirrored queue would like the other node to hold a copy."""
+
+    vhost: str
+    queue: str
+    uid: str
+
+
+class Held(_Tagged, frozen=True):
+    """A mirror holds everything up to this batch of its master, on disk if need be."""
+
+    uid: str
+    member: str
+    epoch: int
+    number: int
+
+
 OfAsker: TypeAlias = Inquire | WantMore | Dismiss
 OfAnswerer: TypeAlias = AnswerBegins | AnswerPart
 Control: TypeAlias = (
@@ -260,6 +281,8 @@ Control: TypeAlias = (
     | Grant
     | Applied
     | Counted
+    | BecomeMirror
+    | Held
     | Ping
 )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from warren.cluster.control import (
     Applied,
+    BecomeMirror,
     CancelConsumer,
     CloseQueue,
     Consume,
@@ -25,6 +26,7 @@ from warren.cluster.control import (
     Failed,
     Get,
     Grant,
+    Held,
     Inquire,
     MalformedControl,
     NoSuchQueue,
@@ -43,6 +45,7 @@ from warren.cluster.inbox import Inbox
 from warren.cluster.link_consumer import LinkConsumer
 from warren.model.counters import MessageCounters
 from warren.model.errors import AmqpError, metadata_unreachable, not_found
+from warren.model.limits import MIRROR_CHANNEL
 from warren.queues.boundary import AbstractQueue, Holder
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import Deliveries, TurnClock, UnknownDeliveryTag
@@ -77,6 +80,14 @@ class Surroundings(Protocol):
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object: ...
+
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+        """For a queue of which the other node has not been served before."""
+        ...
+
+    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        """Whether this node is about to be the queue's home; then `again` is called."""
+        ...
 
     def inquired(self, control: OfAsker) -> None:
         """The management API of the other node wants something of ours."""
@@ -119,12 +130,17 @@ class Delegate:
         self._inboxes = inboxes
         self._on_applied = on_applied
         self.on_counted: Callable[[Counted], None] = lambda news: None
+        self.on_mirror_frame: Callable[[bytes], None] = lambda body: None
+        self.on_mirror_news: Callable[[BecomeMirror | Held], None] = lambda news: None
         self._handles: dict[int, Handle] = {}
 
     def process(self, events: list[Any]) -> None:
         """Raises MalformedControl if the other side does not make sense."""
         for event in events:
             if type(event) is Message:
+                if event.channel == MIRROR_CHANNEL:
+                    self.on_mirror_frame(event.body)
+                    continue
                 handle = self._handles.get(event.channel)
                 if handle is not None:
                     handle.inbox.publish(event)
@@ -188,6 +204,8 @@ class Delegate:
                 self._on_applied(revision)
             case Counted():
                 self.on_counted(control)
+            case BecomeMirror() | Held():
+                self.on_mirror_news(control)
             case Ping():
                 self.tell(Ping())
             case _:
@@ -196,9 +214,12 @@ class Delegate:
     def _open(self, control: OpenQueue) -> None:
         queue = self._find(control)
         if queue is None:
-            self.tell(NoSuchQueue(control.handle))
+            if not self._around.comes_home(control, self._open):
+                self.tell(NoSuchQueue(control.handle))
             return
-        inbox = self._inboxes.setdefault(queue, Inbox(queue))
+        inbox = self._inboxes.get(queue)
+        if inbox is None:
+            inbox = self._inboxes[queue] = self._around.make_inbox(queue, control)
         handle = Handle(control.handle, queue, inbox, self._around)
         self._handles[control.handle] = handle
         inbox.attach(control.lowest, lambda: self._around.answers_due(handle))

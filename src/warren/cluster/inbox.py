@@ -21,10 +21,12 @@ from warren.wire.codec import Message, OutputBuffer
 class Inbox:
     """The `Publisher` of everything that comes for a queue over the links of one node."""
 
-    def __init__(self, queue: AbstractQueue) -> None:
+    def __init__(self, queue: AbstractQueue, origin: str, received: int = 0) -> None:
         self.queue = queue
-        self.received = 0
-        self._counted = 0
+        self.origin = origin
+        """The node, and the life of it, that counts."""
+        self.received = received
+        self._counted = received
         self._told = 0
         self._pending: dict[int, None] = {}
         self._refused: dict[int, None] = {}
@@ -41,6 +43,16 @@ class Inbox:
         self._is_due = False
         self._on_due = on_due
         self._become_due()
+
+    def wait_for_all(self, lowest: int) -> bool:
+        """What has been received is not known to be safe yet; False if nobody waits for it.
+
+        `confirmed(lowest)` says that it is.
+        """
+        if lowest > self.received:
+            return False
+        self._pending = {lowest: None}
+        return True
 
     def detach(self) -> None:
         self._on_due = None

@@ -2,20 +2,24 @@
 
 Nothing is kept here but what is under way: publishes until their home has confirmed them (so that
 they can be sent again when the link breaks), and deliveries that a client cannot take this moment.
-Everything a queue decides (order, prefetch, limits, who is next) is decided at its home, where each
-of our consumers has a `LinkConsumer` standing in for it.
+Everything a queue decides (order, prefetch, limits, who is next) is decided at its home, where
+each of our consumers has a `LinkConsumer` standing in for it.
+
+The home of a mirrored queue may change. Then all of that moves: publishes are sent again under
+their numbers, which the new home knows as far as it has them, and consumers are served from there.
+Clients notice nothing but redeliveries, unless they asked to be told.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from warren.cluster.control import CancelConsumer, Consume, Counts, Delete, Get, Grant, Purge
 from warren.model.counters import MessageCounters
-from warren.model.errors import SoftError, not_found
+from warren.model.errors import AmqpError, SoftError, not_found
 from warren.model.limits import LINK_MESSAGE_BYTES, LINK_WINDOW_DELIVERIES
 from warren.model.records import QueueRecord
 from warren.queues.boundary import (
@@ -48,6 +52,19 @@ class Unconfirmed(NamedTuple):
     message: Message
 
 
+class Waiting(Protocol):
+    """A publish that this node took as the queue's home, and has not confirmed."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def publisher(self) -> Publisher: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def message(self) -> Message: ...
+
+
 class RemoteQueue(AbstractQueue):
     def __init__(self, record: QueueRecord, settings: QueueSettings, asker: Asker) -> None:
         self.record = record
@@ -56,10 +73,14 @@ class RemoteQueue(AbstractQueue):
         self.asker = asker
         self.is_deleted = False
         self.is_remote = True
+        self.is_mirrored = False
+        """Whether somebody else will be its home when the one it has is lost."""
         self.handle = 0
         """0 while nobody here has used it."""
         self.output: OutputBuffer | None = None
         """Where publishes and settlements go; None while there is no link."""
+        self.origin = ""
+        """Under which a mirrored queue's copies know how far our numbers have come."""
         self.number = 0
         self.unconfirmed: deque[Unconfirmed] = deque()
         self.consumers: dict[bytes, Consumer] = {}
@@ -108,12 +129,74 @@ class RemoteQueue(AbstractQueue):
             if entry.number > received:
                 method = _PUBLISH + entry.message.route_key + b"\0"
                 output.content(self.handle, method, entry.message)
+        if self.consumers:
+            self.asker.on_resumed(self)
 
     def disconnected(self) -> None:
         """The link broke. The home has taken back what our consumers had."""
         self.output = None
         self._fetched = None
-        self._cancel_consumers()
+        if self.is_mirrored:
+            for held in self._held.values():
+                held.clear()
+        else:
+            self._cancel_consumers()
+
+    def move(self, asker: Asker) -> None:
+        """The queue has another home, or none for the moment."""
+        former, self.asker = self.asker, asker
+        if former is asker:
+            return
+        self._cancel_those_who_asked()
+        self.disconnected()
+        under_way = sum([len(e.message.body) + LINK_MESSAGE_BYTES for e in self.unconfirmed])
+        former.release(under_way)
+        asker.charge(under_way)
+        former.hand_over(self, asker)
+
+    def begin_elsewhere(
+        self, number: int, waiting: Sequence[Waiting], consumers: Sequence[Consumer]
+    ) -> None:
+        """This node was its home: what had no answer there, and whom to serve."""
+        self.number = number
+        for each in waiting:
+            entry = Unconfirmed(each.number, each.publisher, each.sequence, each.message)
+            self.unconfirmed.append(entry)
+            self.asker.charge(len(each.message.body) + LINK_MESSAGE_BYTES)
+        for consumer in consumers:
+            consumer.queue = self
+            self.consumers[self.asker.new_consumer_name()] = consumer
+        self._cancel_those_who_asked()
+        if self.unconfirmed or self.consumers:
+            self.asker.open(self)
+
+    def come_home(self) -> tuple[list[Consumer], list[Unconfirmed]]:
+        """This node has become its home: whom to serve, and what was on its way elsewhere."""
+        self._cancel_those_who_asked()
+        consumers, unconfirmed = list(self.consumers.values()), list(self.unconfirmed)
+        under_way = sum([len(e.message.body) + LINK_MESSAGE_BYTES for e in unconfirmed])
+        self.asker.release(under_way)
+        self.unconfirmed.clear()
+        self.consumers.clear()
+        self._names.clear()
+        self.asker.close(self)
+        return consumers, unconfirmed
+
+    def _cancel_those_who_asked(self) -> None:
+        for name, consumer in tuple(self.consumers.items()):
+            if wants_cancel_on_failover(consumer):
+                self.consumer_cancelled(name)
+
+    async def resume_consumers(self) -> None:
+        """Have all consumers served again, over the link that stands now."""
+        consumers, self.consumers = self.consumers, {}
+        self._names.clear()
+        for consumer in consumers.values():
+            try:
+                await self.start_consumer(consumer, _nothing)
+            except AmqpError:
+                if consumer.on_cancelled is not None and not consumer.is_cancelled:
+                    consumer.on_cancelled(consumer)
 
     def lost(self) -> None:
         """The home is gone, and with it the answer to what was under way."""
@@ -132,6 +215,9 @@ class RemoteQueue(AbstractQueue):
         name = self.asker.new_consumer_name()
 
         def accepted() -> None:
+            if consumer.is_cancelled:
+                self.asker.tell(CancelConsumer(self.handle, name.decode()))
+                return
             self.consumers[name] = consumer
             self._names[consumer] = name
             self._held[consumer] = deque()
@@ -204,11 +290,12 @@ class RemoteQueue(AbstractQueue):
             consumer.park()
 
     def remove_consumer(self, consumer: Consumer) -> None:
+        consumer.is_cancelled = True
         name = self._names.pop(consumer, None)
         if name is None:
             return
-        consumer.is_cancelled = True
-        del self.consumers[name], self._passed_on[consumer]
+        self.consumers.pop(name, None)
+        del self._passed_on[consumer]
         for delivery in self._held.pop(consumer):
             if not consumer.no_ack:
                 self._return(delivery.delivery_tag)
@@ -216,7 +303,7 @@ class RemoteQueue(AbstractQueue):
 
     def consumer_cancelled(self, name: bytes) -> None:
         """The home has cancelled it, or the link it was served over is gone."""
-        consumer = self.consumers.get(name)
+        consumer = self.consumers.pop(name, None)
         if consumer is not None:
             self.remove_consumer(consumer)
             if consumer.on_cancelled is not None:
@@ -316,6 +403,15 @@ class RemoteQueue(AbstractQueue):
         self._cancel_consumers()
         self.asker.close(self)
         self.lost()
+
+
+def wants_cancel_on_failover(consumer: Consumer) -> bool:
+    field = consumer.arguments.get("x-cancel-on-ha-failover")
+    return field is not None and field.value is True
+
+
+def _nothing() -> None:
+    """The client was told long ago that it consumes."""
 
 
 def reply_desk_of(asker: Asker) -> RemoteQueue:

@@ -40,6 +40,7 @@ class KeyKind(Enum):
     NODE = "node"  # node
     NODE_STATE = "node-state"  # node
     MEMBER = "member"  # node
+    GROUP = "group"  # vhost, queue
 
 
 _PARTS: Final = {
@@ -59,6 +60,7 @@ _PARTS: Final = {
     KeyKind.NODE: 1,
     KeyKind.NODE_STATE: 1,
     KeyKind.MEMBER: 1,
+    KeyKind.GROUP: 2,
 }
 _KINDS: Final = {kind.value: kind for kind in KeyKind}
 
@@ -146,6 +148,11 @@ def node_key(name: str) -> str:
 
 def node_state_key(name: str) -> str:
     return _key(KeyKind.NODE_STATE, name)
+
+
+def group_key(vhost: str, queue: str) -> str:
+    """Of the copies of a mirrored queue."""
+    return _key(KeyKind.GROUP, vhost, queue)
 
 
 def member_key(name: str) -> str:

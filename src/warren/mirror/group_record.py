@@ -141,6 +141,37 @@ def revive(record: GroupRecord, founder: Member) -> GroupRecord:
     )
 
 
+def reclaim(
+    record: GroupRecord, founder: Member, former: str, gone: frozenset[SessionGone]
+) -> tuple[GroupRecord, tuple[SessionGone, ...]]:
+    """Begin again with what a member of an earlier life left on its node's disk.
+
+    That is as good as any copy if the member was in sync, as long as nobody leads and no other
+    copy in sync is alive, of which `gone` is the evidence; what of it counted comes with the
+    record. Those that are alive and lack something have to begin anew, too.
+    """
+    if former not in record.insync:
+        raise NotAllowed(f"{former} was not in sync")
+    evidence = []
+    for member in record.live:
+        if member.id == record.leader or member.id in record.insync:
+            end = SessionGone(member.node, member.incarnation)
+            if end not in gone:
+                raise NotAllowed(f"{member.id} is alive, and in sync")
+            evidence.append(end)
+    view = record.view + 1
+    member = replace(founder, joined_view=view, is_dead=False)
+    reclaimed = replace(
+        record,
+        epoch=record.epoch + 1,
+        view=view,
+        leader=member.id,
+        members=(member,),
+        insync=(member.id,),
+    )
+    return reclaimed, tuple(evidence)
+
+
 def add_right_of(record: GroupRecord, left: str, newcomer: Member) -> GroupRecord:
     """The newcomer's place is between `left` and all that was to its right, the dead included.
 

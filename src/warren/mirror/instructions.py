@@ -10,21 +10,25 @@ from somebody* make no difference to a copy. What is left is
     fetch, requeue                                          nothing
 
 and the rule that makes a copy a copy: **a mirror holds exactly the messages of the master that are
-numbered from its boundary on.** A new mirror is empty and its boundary is the next number. As older
-messages leave the master, or are sent after (`Older`, which lowers the boundary), a moment comes
-when the master has none below it: then the mirror is synchronised.
+numbered from its boundary on.** A new mirror is empty and its boundary is the next number. As
+older messages leave the master, or are sent after (`Older`, which lowers the boundary), a moment
+comes when the master has none below it: then the mirror is synchronised.
 
 Instructions go out in batches, all that one turn of the loop brought, and one batch is one
 broadcast of the ring. In a batch publishes come first: numbers are never used twice, so what is
 both published and gone in one batch is simply gone, and nothing else depends on the order.
 
-On the wire a batch is a msgpack header, in which consecutive numbers are runs, and then the
-messages as the content frames that clients send: the kernel that scans and writes those is the
-fastest code we have.
+Batches are numbered by their master, and a new master goes on with the number after the last one
+it heard: all copies have heard the same, so a number stands for the same batch everywhere.
+
+On the wire a batch is its number, a msgpack header, in which consecutive numbers are runs, and
+then the messages as the content frames that clients send: the kernel that scans and writes those
+is the fastest code we have.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -32,7 +36,8 @@ import msgspec
 
 from warren.wire.codec import FrameReader, Message, OutputBuffer
 
-_LENGTH_BYTES: Final = 4
+_HEAD: Final = struct.Struct(">QI")
+"""The batch's number, the length of the header."""
 _CHANNEL: Final = 1
 _PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"  # basic.publish and a ticket of old
 _FRAME_BYTES_MAX: Final = 1_048_576
@@ -97,9 +102,9 @@ class MalformedInstruction(Exception):
     """Not what a master of this version sends."""
 
 
-def encode(instruction: Instruction, frames: bytes = b"") -> bytes:
+def encode(number: int, instruction: Instruction, frames: bytes = b"") -> bytes:
     header = _ENCODER.encode(instruction)
-    return len(header).to_bytes(_LENGTH_BYTES, "big") + header + frames
+    return _HEAD.pack(number, len(header)) + header + frames
 
 
 def encode_messages(messages: list[Message]) -> bytes:
@@ -109,19 +114,20 @@ def encode_messages(messages: list[Message]) -> bytes:
     return frames.take()
 
 
-def decode(payload: bytes) -> tuple[Instruction, list[Message]]:
-    start = _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "big")
+def decode(payload: bytes | memoryview) -> tuple[int, Instruction, list[Message]]:
+    """The batch's number, what it says, and its messages."""
+    data = memoryview(payload)
     try:
-        instruction: Instruction = _DECODER.decode(memoryview(payload)[_LENGTH_BYTES:start])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        number, length = _HEAD.unpack_from(data)
+        start = _HEAD.size + length
+        instruction: Instruction = _DECODER.decode(data[_HEAD.size : start])
+    except (struct.error, msgspec.DecodeError, msgspec.ValidationError) as error:
         raise MalformedInstruction(str(error)) from None
     reader = FrameReader(_FRAME_BYTES_MAX, _UNBOUNDED)
-    messages: list[Any] = reader.feed(memoryview(payload)[start:])
-    if len(payload) == start:
-        messages = []
+    messages: list[Any] = reader.feed(data[start:]) if start < len(data) else []
     if not all(type(message) is Message for message in messages):
         raise MalformedInstruction("something that is not a message")
-    return instruction, messages
+    return number, instruction, messages
 
 
 class MessageFrames:

@@ -11,12 +11,13 @@ here (`coverage`), and whoever lacks nothing any more can be taken into the in-s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 from warren.mirror.batch import Batch, Unconfirmed
 from warren.mirror.coverage import Coverage
-from warren.mirror.instructions import Boundary, Purged, encode
+from warren.mirror.instructions import Boundary, Instruction, Purged, encode
+from warren.mirror.mirror import Mirror
 from warren.mirror.outbox import Outbox
 from warren.queues.backing import BackingQueue
 from warren.queues.backing_figures import BackingFigures
@@ -32,9 +33,7 @@ NOTHING_HELD: Final = -1
 class Ring(Protocol):
     """How a master reaches its mirrors."""
 
-    def broadcast(self, payload: bytes) -> int:
-        """The number of the broadcast, one more each time."""
-        ...
+    def broadcast(self, payload: bytes) -> None: ...
 
     def flush_due(self, master: MasterBacking) -> None:
         """Call `flush` when the turn ends."""
@@ -55,6 +54,11 @@ class MasterBacking(BackingQueue):
         self.numbers: dict[str, int] = {}
         """The last number of each other origin."""
         self.local_number = 0
+        self.number = 0
+        """Of the last batch that went out."""
+        self._inherited = 0
+        self._unsettled: list[Callable[[], None]] = []
+        self._mirror: Mirror | None = None
         self.unacked: dict[tuple[int, int], QueuedMessage] = {}
         self.outbox = Outbox(lambda: ring.flush_due(self))
         self.batch = Batch(self._complete)
@@ -187,7 +191,7 @@ class MasterBacking(BackingQueue):
         self._count()
         self.flush()
         kept = tuple(self.unacked)
-        self._broadcast(encode(Purged(self.next_sequences(), kept)))
+        self._tell_all(Purged(self.next_sequences(), kept))
         for member, coverage in tuple(self.coverages.items()):
             coverage.lacking = sum(
                 sequence < coverage.boundary.get(level, 0) for level, sequence in self.unacked
@@ -222,7 +226,41 @@ class MasterBacking(BackingQueue):
         self.inner.delete()
         self._count()
 
-    # What the ring and the coordinator ask of it.
+    # What its replica asks of it.
+
+    def inherit(self, mirror: Mirror) -> None:
+        """Go on from what a mirror has, which this node was until now."""
+        self.number = self._inherited = mirror.number
+        self.numbers = dict(mirror.numbers)
+        self.local_number = self.numbers.pop(self.origin, 0)
+        self._mirror = mirror
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was inherited is with everybody in sync, on disk if need be.
+
+        Before, what was published to the master before us must not be called safe.
+        """
+        if self._mirror is not None and self._mirror.held >= self._inherited:
+            self._mirror = None
+        held = [self.held_by.get(member, NOTHING_HELD) for member in self.in_sync]
+        return self._mirror is None and min(held, default=self._inherited) >= self._inherited
+
+    def when_settled(self, tell: Callable[[], None]) -> None:
+        if self.is_settled:
+            tell()
+        else:
+            self._unsettled.append(tell)
+
+    def settle(self) -> None:
+        """Something has become safe: what was inherited may be by now."""
+        if self._unsettled and self.is_settled and not self.is_frozen:
+            unsettled, self._unsettled = self._unsettled, []
+            for tell in unsettled:
+                tell()
+
+    def level_queues(self) -> dict[int, Any]:
+        return {0: self.inner} if self.levels is None else dict(self.levels.items())
 
     def next_sequences(self) -> dict[int, int]:
         if self.levels is None:
@@ -233,11 +271,16 @@ class MasterBacking(BackingQueue):
     def flush(self) -> None:
         """Tell the mirrors what this turn brought."""
         if not self.outbox.is_empty and not self.is_deposed:
-            self._broadcast(self.outbox.take())
+            self._broadcast(self.outbox.take(self.number + 1))
+
+    def _tell_all(self, instruction: Instruction) -> None:
+        self._broadcast(encode(self.number + 1, instruction))
 
     def _broadcast(self, payload: bytes) -> None:
         batch, self.batch = self.batch, Batch(self._complete)
-        batch.number = self.ring.broadcast(payload)
+        self.number += 1
+        batch.number = self.number
+        self.ring.broadcast(payload)
         if batch.waiting:
             self._incomplete[batch] = None
             self.under_way.append(batch)
@@ -262,6 +305,8 @@ class MasterBacking(BackingQueue):
         under_way = self.under_way
         while under_way and (everywhere is None or under_way[0].number <= everywhere):
             under_way.popleft().held_everywhere()
+        if self._unsettled:
+            self.settle()
 
     def _complete(self, batch: Batch) -> None:
         if self.is_frozen or self.is_deposed:
@@ -288,7 +333,7 @@ class MasterBacking(BackingQueue):
         self.flush()
         boundary = self.next_sequences()
         numbers = {**self.numbers, self.origin: self.local_number}
-        self._broadcast(encode(Boundary(member, boundary, numbers)))
+        self._tell_all(Boundary(member, boundary, numbers))
         self.coverages[member] = Coverage(dict(boundary), self.length + len(self.unacked))
         if self.coverages[member].is_complete:
             self.ring.covered(member)

@@ -4,23 +4,26 @@ It holds the master's messages from a boundary on, under the master's numbers (s
 Before it has been given a boundary, what it hears is not for it: the ring brings it what the others
 are told, and its own beginning is one of the instructions, in the same order for everybody.
 
-`held` counts broadcasts: everything up to there is here, and on disk as far as it must be. That is
-what the master waits for before it confirms.
+`held` is the number of a batch: everything up to there is here, and on disk as far as it must be.
+That is what the master waits for before it confirms.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from warren.mirror.instructions import Boundary, Changes, Older, Purged, RemovedRun, decode
 from warren.storage.replication import put_at, put_older, remove, remove_span
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message
 
+EVERYTHING: Final = 1 << 62
+
 
 class Received:
-    """A broadcast on its way to the disk: the `Publisher` of its messages."""
+    """A batch on its way to the disk: the `Publisher` of its messages."""
 
     def __init__(self, number: int, mirror: Mirror) -> None:
         self.number = number
@@ -54,7 +57,9 @@ class Mirror:
         self.boundary: dict[int, int] | None = None
         self.numbers: dict[str, int] = {}
         """The last publish of each origin that the master had taken."""
-        self.held = -1
+        self.number = 0
+        """Of the last batch that came."""
+        self.held = 0
         self._make_level = level
         self._on_held = on_held
         self._on_failed = on_failed
@@ -64,9 +69,10 @@ class Mirror:
     def depth(self) -> int:
         return sum(level.length for level in self.levels.values())
 
-    def handle(self, number: int, payload: bytes) -> None:
-        """The next broadcast of the master. Raises MalformedInstruction."""
-        instruction, messages = decode(payload)
+    def handle(self, payload: bytes | memoryview) -> None:
+        """The next batch of the master. Raises MalformedInstruction."""
+        number, instruction, messages = decode(payload)
+        self.number = number
         received = Received(number, self)
         self._received.append(received)
         # One more than there are, so that nothing is complete before all has been looked at.
@@ -87,9 +93,14 @@ class Mirror:
         received.confirmed(0)
 
     def _begin(self, instruction: Boundary) -> None:
-        if instruction.member == self.member:
-            self.boundary = dict(instruction.boundary)
-            self.numbers = dict(instruction.numbers)
+        if instruction.member != self.member:
+            return
+        self.boundary = dict(instruction.boundary)
+        self.numbers = dict(instruction.numbers)
+        # What is here may be of another life, and may have been said by nobody who still counts.
+        for number, level in self.levels.items():
+            remove_span(level, 0, EVERYTHING)
+            level.next_sequence = self.boundary.get(number, 0)
 
     def _change(self, changes: Changes, messages: list[Message], received: Received) -> None:
         expiries = changes.expiries or (0,) * len(messages)
@@ -139,8 +150,12 @@ class Mirror:
             level = self.levels[number] = self._make_level(number)
         return level
 
+    def tell_held(self) -> None:
+        """Somebody else wants to know."""
+        self._on_held(self.held)
+
     def progress(self) -> None:
-        """A broadcast is safe; those after it count when all before are."""
+        """A batch is safe; those after it count when all before are."""
         received = self._received
         held = self.held
         while received and not received[0].unsafe:

@@ -69,8 +69,8 @@ class Outbox:
         self._gone_count += 1
         self._gone_bytes += size
 
-    def take(self) -> bytes:
-        """One batch."""
+    def take(self, number: int) -> bytes:
+        """One batch, under this number."""
         self._close_published()
         self._close_origin()
         self.close_removed()
@@ -86,7 +86,7 @@ class Outbox:
         self._has_expiries = False
         self._removed = []
         self.is_empty = True
-        return encode(changes, self._frames.take())
+        return encode(number, changes, self._frames.take())
 
     def close_removed(self) -> None:
         """What follows is another run, even if its number follows."""

@@ -40,8 +40,11 @@ LINK_MESSAGE_BYTES: Final = 512
 LINK_UNCONFIRMED_MAX: Final = 131_072
 """More than that many publishes are never unconfirmed on one link."""
 
-LINK_HANDLES_MAX: Final = 65_535
+LINK_HANDLES_MAX: Final = 65_534
 """Queues of one other node that are in use at the same time."""
+
+MIRROR_CHANNEL: Final = 65_535
+"""The channel of a link on which copies of mirrored queues talk to each other."""
 
 LINK_WINDOW_DELIVERIES: Final = 512
 """Deliveries to one consumer on another node that it has not passed on to its client yet."""

@@ -297,20 +297,24 @@ class Queue(AbstractQueue):
         self.rotation.add(consumer)
         self.pump()
 
-    def delete(self) -> None:
-        """Stop: consumers are told, messages are gone, later settlements mean nothing."""
+    def stop(self) -> None:
+        """The queue goes on elsewhere: nothing happens here any more."""
         self.is_deleted = True
         self.has_rules = True
+        if self.expiry_timer is not None:
+            self.expiry_timer.cancel()
+        if self.idle_expiry is not None:
+            self.idle_expiry.stop()
+
+    def delete(self) -> None:
+        """Stop: consumers are told, messages are gone, later settlements mean nothing."""
+        self.stop()
         for consumer in list(self.consumers):
             self.remove_consumer(consumer)
             if consumer.on_cancelled is not None:
                 consumer.on_cancelled(consumer)
         self.backing.delete()
         self.loaded()
-        if self.expiry_timer is not None:
-            self.expiry_timer.cancel()
-        if self.idle_expiry is not None:
-            self.idle_expiry.stop()
 
     def _would_overflow(self, message: Message) -> bool:
         limits, backing = self.settings, self.backing

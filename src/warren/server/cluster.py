@@ -57,6 +57,8 @@ from warren.server.links import Links
 from warren.server.logs import EventLog
 from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
+from warren.server.mirroring.homes import Homes
+from warren.server.mirroring.mirrors import Mirrors
 from warren.server.namesake import is_answering
 from warren.server.node_states import NodeStates, Own
 from warren.server.partition_handling import explain_strategy
@@ -106,6 +108,9 @@ class Cluster:
         self.states = NodeStates(own, store, context.brake.board)
         self._count_over_all_nodes()
         self.links.on_dead = self._end_session_of
+        self.mirrors = Mirrors(self, context)
+        self.homes = Homes(self, context)
+        self.links.user = self.mirrors
         context.queue_factory.node = self.name
         context.queue_factory.make_remote = self.make_remote
         context.reply_registry.node = self.name
@@ -115,6 +120,12 @@ class Cluster:
         self.broker.lease_of_no_node = lambda: None
         self.broker.on_bereft = lambda vhost: context.spawn(self._remove_bereft(vhost))
         self.broker.lease_ttl_s = SESSION_TTL_S
+        self.broker.companions_of_queue = self.mirrors.keys_of
+        self.broker.until_ready = self.mirrors.keeper.until_mirrored
+
+    @property
+    def store(self) -> ClusterStore:
+        return self._store
 
     @property
     def broker(self) -> Broker:
@@ -145,6 +156,7 @@ class Cluster:
             records = await self._store.range(prefix(kind))
             follow([Change(record.key, record) for record in records])
         await self._require_name()
+        await self.mirrors.load()
 
     async def keep_rooms_ready(self, messages: MessageStorage) -> None:
         """The storage of what there is has been opened; see to what is yet to come."""
@@ -159,6 +171,7 @@ class Cluster:
         await self.membership.enrol()
         explain_strategy(self._context.config.partition_handling)
         self.states.start()
+        self.mirrors.start()
         _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
 
     async def _require_name(self) -> None:
@@ -190,6 +203,7 @@ class Cluster:
         # The others have forgotten what went with the old session.
         self.states.tell()
         self.links.tell(self.tallies.whole())
+        self.mirrors.session_renewed()
 
     async def leave(self) -> None:
         """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
@@ -259,7 +273,10 @@ class Cluster:
         address = Endpoint(session.cluster_host, session.cluster_port)
         node = self.links.add(session.node, address, session.links_over_tls)
         for queue in self._queues_of(session.node):
-            queue.asker = node.asker
+            if queue.is_mirrored:
+                queue.move(node.asker)
+            else:
+                queue.asker = node.asker
         self._reply_desks[session.node] = reply_desk_of(node.asker)
         _log.info("node is up", node=session.node, address=address, version=session.version)
 
@@ -268,9 +285,13 @@ class Cluster:
         if session is None:
             return
         del self._reply_desks[name]
+        for queue in self._queues_of(name):
+            if queue.is_mirrored:
+                queue.move(self.homes.waiting_asker)
         self.links.remove(name)
         self._store.applied.left(name)
         self.tallies.forget(name)
+        self.mirrors.session_ended(name, session.incarnation)
         _log.warning("node is down", node=name)
 
     async def _end_session_of(self, name: str) -> None:
@@ -294,7 +315,7 @@ class Cluster:
             queue
             for vhost in self.broker.vhosts.values()
             for queue in vhost.queues.values()
-            if isinstance(queue, RemoteQueue) and queue.record.node == node
+            if isinstance(queue, RemoteQueue) and self.mirrors.home_of(queue.record) == node
         ]
 
     def lease_of(self, node: str) -> Lease | None:
@@ -335,7 +356,9 @@ class Cluster:
     # Homes of queues.
 
     def make_remote(self, record: QueueRecord, settings: QueueSettings) -> RemoteQueue:
-        return RemoteQueue(record, settings, self._asker_of(record.node))
+        remote = RemoteQueue(record, settings, self._asker_of(self.mirrors.home_of(record)))
+        self.homes.note(remote)
+        return remote
 
     def _asker_of(self, node: str) -> Asker:
         if node in self.links.nodes:

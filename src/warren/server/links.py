@@ -20,7 +20,15 @@ from typing import Any, Final
 
 from warren.broker.vhost import VirtualHost
 from warren.cluster.asker import Asker
-from warren.cluster.control import Applied, Control, Counted, OfAsker
+from warren.cluster.control import (
+    Applied,
+    BecomeMirror,
+    Control,
+    Counted,
+    Held,
+    OfAsker,
+    OpenQueue,
+)
 from warren.cluster.delegate import Delegate, Handle
 from warren.cluster.inbox import Inbox
 from warren.cluster.link_handshake import (
@@ -29,6 +37,7 @@ from warren.cluster.link_handshake import (
     Identity,
     ServerHandshake,
 )
+from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import NotWelcome
 from warren.queues.boundary import AbstractQueue
 from warren.server.config_values import Endpoint
@@ -54,10 +63,35 @@ LINKS_ACCEPTED_MAX: Final = 1_024
 _log = EventLog("link")
 
 
+class LinkUser:
+    """Who else uses links, besides remote queues: mirrored queues do, in a class of their own."""
+
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+        return Inbox(queue, control.origin)
+
+    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        """Whether this node is about to be that queue's home."""
+        return False
+
+    def frame_arrived(self, body: bytes) -> None: ...
+
+    def news_arrived(self, news: BecomeMirror | Held) -> None: ...
+
+    def link_up(self, node: str) -> None: ...
+
+    def link_down(self, node: str) -> None: ...
+
+    def resumed(self, queue: RemoteQueue) -> None: ...
+
+    def homeless(self, queue: RemoteQueue) -> None: ...
+
+
 class ServedLink:
     """A link that another node has made: what the `Delegate` behind it needs."""
 
-    def __init__(self, context: ConnectionContext, link: LinkProtocol, answerer: Answerer) -> None:
+    def __init__(self, links: Links, link: LinkProtocol) -> None:
+        context = links.context
+        self._user = links.user
         self.peer = link.peer
         self.output = link.outgoing.output
         self.turn_clock = context.turn_clock
@@ -65,7 +99,7 @@ class ServedLink:
         self.reply_desk: AbstractQueue = context.reply_desk
         self._context = context
         self._link = link
-        self.inquiries = ServedInquiries(link.peer, link.say, context.spawn, answerer)
+        self.inquiries = ServedInquiries(link.peer, link.say, context.spawn, links.answerer)
 
     @property
     def is_frozen(self) -> bool:
@@ -76,6 +110,12 @@ class ServedLink:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return self._context.spawn(work)
+
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+        return self._user.make_inbox(queue, control)
+
+    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        return self._user.comes_home(control, again)
 
     def inquired(self, control: OfAsker) -> None:
         self.inquiries.heard(control)
@@ -93,6 +133,8 @@ class AskedNode:
         self.refusal: str | None = None
         """Why it will never let us in, if so."""
         self.asker = Asker(name, loop.create_future, lambda r: links.on_applied(name, r))
+        self.asker.on_resumed = links.user.resumed
+        self.asker.on_homeless = links.user.homeless
         self._links = links
         self._link: LinkProtocol | None = None
         self._me = replace(links.me, incarnation=secrets.token_hex(NONCE_BYTES))
@@ -132,6 +174,7 @@ class AskedNode:
                 reason = await lost
                 self.asker.disconnected()
                 linked_at = loop.time()
+                self._links.user.link_down(self.name)
             _log.warning("no link", node=self.name, address=self.address, reason=reason)
             on_dead = self._links.on_dead
             is_dead = self._has_stood and self._refusals == REFUSALS_OF_THE_DEAD
@@ -220,6 +263,7 @@ class Links:
         self.on_refused: Callable[[str, str], None] = lambda node, reason: None
         self.revision = 0
         """Of the store, that our topology has come to."""
+        self.user = LinkUser()
         self._accepted: dict[LinkProtocol, tuple[Delegate, ServedLink]] = {}
         # Of each node's last asker. They outlive a session: who comes back goes on counting.
         self._inboxes: dict[str, tuple[str, dict[AbstractQueue, Inbox]]] = {}
@@ -298,6 +342,7 @@ class Links:
         node.say_applied(self.revision)
         for control in self.greetings():
             node.asker.tell(control)
+        self.user.link_up(node.name)
 
     async def meet(self) -> None:
         """Try all others once. Raises NotWelcome if one of them will never let us in."""
@@ -336,9 +381,11 @@ class Links:
         if asker != peer.incarnation:
             inboxes = {}
             self._inboxes[peer.node] = (peer.incarnation, inboxes)
-        served = ServedLink(self.context, link, self.answerer)
+        served = ServedLink(self, link)
         delegate = Delegate(served, inboxes, lambda r: self.on_applied(peer.node, r))
         delegate.on_counted = lambda news: self.on_counted(peer.node, news)
+        delegate.on_mirror_frame = self.user.frame_arrived
+        delegate.on_mirror_news = self.user.news_arrived
         self._arriving.discard(link)
         self._accepted[link] = (delegate, served)
         link.begin(delegate)

@@ -241,6 +241,8 @@ class Node:
             self.cluster.keeper.start()
         for vhost in tuple(self.broker.vhosts):
             await self.messages.open(vhost)
+        if self.cluster is not None:
+            self.cluster.mirrors.claim()
         await self.messages.forget_unclaimed()
 
     async def _open_messages(self) -> None:

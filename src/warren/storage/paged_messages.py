@@ -337,6 +337,11 @@ class PagedMessages(BackingQueue):
             self.back_bytes = self.given_count = self.given_bytes = 0
             self.release_credit()
 
+    def forget_reads(self) -> None:
+        """Whoever they were for does not need them."""
+        self.epoch += 1
+        self.is_loading = False
+
     def check(self) -> None:
         in_memory = len(self.returned) + len(self.front) + len(self.leaving) + len(self.back)
         assert self.length == in_memory + self.delta_count, "messages are counted once"

@@ -1,0 +1,1 @@
+"""A node's part in mirrored queues: joins the machines of `mirror` to links, store and disks."""

@@ -1,0 +1,379 @@
+"""The mirrored queues that this node has a part in: what their replicas are told of the world.
+
+Groups follow from policies (`copy_keeper`). The home of a queue that is to be mirrored begins a
+group; from then on the group's record says who leads, and that node is the home. Everything else a
+replica decides by itself (`mirror/replica.py`); here are the store, links and sessions that it
+hears of, and the queues of this node that its decisions are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from warren.broker.broker import Broker
+from warren.cluster.control import BecomeMirror, Held, OpenQueue
+from warren.cluster.inbox import Inbox
+from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.sessions import decode_session
+from warren.metadata.keys import KeyKind, group_key, node_key, parse_key, prefix
+from warren.metadata.store import Change, Record
+from warren.mirror.frames import MalformedFrame, Payload, decode_frame
+from warren.mirror.group_record import (
+    GroupRecord,
+    Member,
+    SessionGone,
+    decode_record,
+    make_member_id,
+    node_of,
+)
+from warren.mirror.master import MasterBacking
+from warren.mirror.mirror import Mirror
+from warren.model.records import QueueRecord
+from warren.queues.boundary import AbstractQueue
+from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
+from warren.server.context import ConnectionContext, new_token
+from warren.server.links import LinkUser
+from warren.server.logs import EventLog
+from warren.server.mirroring.copy_keeper import CopyKeeper
+from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
+from warren.storage.variable_queue import VariableQueue
+from warren.storage.vhost_storage import VhostStorage, level_name
+
+if TYPE_CHECKING:
+    from warren.server.cluster import Cluster
+
+COMING_HOME_S: Final = 0.01
+SUSPECT_S: Final = 2.0
+"""A mirror that there is no link to for so long is put out: confirms wait for it."""
+
+_log = EventLog("mirror")
+
+
+class Mirrors(LinkUser):
+    def __init__(self, cluster: Cluster, context: ConnectionContext) -> None:
+        self.cluster = cluster
+        self.context = context
+        self.records: dict[QueueName, tuple[GroupRecord, int]] = {}
+        self.replicas: dict[QueueName, ReplicaOfNode] = {}
+        self._by_uid: dict[str, ReplicaOfNode] = {}
+        self._member_numbers = count(1)
+        self._due: list[Callable[[], None]] = []
+        self._claimed: dict[QueueName, dict[int, VariableQueue]] = {}
+        self.keeper = CopyKeeper(self)
+        context.queue_factory.home_of = self.home_of
+
+    # What hosts need.
+
+    @property
+    def broker(self) -> Broker:
+        return self.context.broker
+
+    @property
+    def store(self) -> Any:
+        return self.cluster.store
+
+    @property
+    def storages(self) -> Mapping[str, VhostStorage]:
+        return self.context.queue_factory.storages
+
+    def new_origin(self) -> str:
+        return f"{self.cluster.name}/{new_token()}"
+
+    def homeless(self, queue: RemoteQueue) -> None:
+        self.cluster.homes.rehome((queue.record.vhost, queue.record.name), is_lost=True)
+
+    def new_member(self) -> Member:
+        name, incarnation = self.cluster.name, self.cluster.incarnation
+        number = next(self._member_numbers)
+        return Member(make_member_id(name, incarnation, number), name, incarnation)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.context.spawn(work)
+
+    def send(self, node: str, buffers: list[Payload]) -> None:
+        asked = self.cluster.links.nodes.get(node)
+        if asked is not None:
+            asked.asker.mirror_frame(b"".join(buffers))
+
+    def tell(self, node: str, news: BecomeMirror | Held) -> None:
+        asked = self.cluster.links.nodes.get(node)
+        if asked is not None:
+            asked.asker.tell(news)
+
+    async def version_without(self, gone: SessionGone) -> int | None:
+        """The version of the node's key, which is not that session's; None if it is."""
+        record = await self.store.get(node_key(gone.node))
+        session = None if record is None else decode_session(record.value)
+        if session is not None and session.incarnation == gone.incarnation:
+            return None
+        return 0 if record is None else record.version
+
+    def at_end_of_turn(self, do: Callable[[], None]) -> None:
+        if not self._due:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._due.append(do)
+
+    def _end_turn(self) -> None:
+        due, self._due = self._due, []
+        for do in due:
+            do()
+
+    def room_changed(self, host: ReplicaOfNode, has_room: bool) -> None:
+        """Publishers of the queue wait for its ring."""
+
+    # The store.
+
+    async def load(self) -> None:
+        """Before there are queues: where their homes are."""
+        self.cluster.store.watch(self._on_changes)
+        for record in await self.cluster.store.range(prefix(KeyKind.GROUP)):
+            self._take_in(record.key, record)
+
+    def claim(self) -> None:
+        """All queues are there: keep what the disk has of copies that may be the only ones left."""
+        for name, (group, _) in tuple(self.records.items()):
+            was_in_sync = self.cluster.name in map(node_of, group.insync)
+            vhost = self.broker.vhosts.get(name[0])
+            if was_in_sync and vhost is not None and name[1] in vhost.queues:
+                self._claimed[name] = self._recovered_levels(name)
+
+    def start(self) -> None:
+        """This node has a session."""
+        for name, levels in self._claimed.items():
+            if name in self.records:
+                host = self._add(name, self.records[name][0].uid)
+                self._take_part(host, host.make_mirror(levels))
+        self._claimed.clear()
+        self.keeper.start()
+
+    def session_renewed(self) -> None:
+        """This node lives on, but whoever it was in its groups is gone."""
+        for host in tuple(self.replicas.values()):
+            levels = host.retire()
+            del self.replicas[host.name], self._by_uid[host.replica.uid]
+            if host.name in self.records:
+                successor = self._add(host.name, host.replica.uid)
+                self._take_part(successor, successor.make_mirror(levels))
+
+    def _take_part(self, host: ReplicaOfNode, mirror: Mirror) -> None:
+        group, revision = self.records[host.name]
+        self._tell_ends(host, group)
+        host.replica.record_changed(group, revision)
+        for node in self.cluster.sessions:
+            if not self._is_linked(node):
+                host.replica.link_down(node)
+        host.replica.join(mirror)
+        _log.info("mirror is joining", queue=str(host))
+
+    def _recovered_levels(self, name: QueueName) -> dict[int, VariableQueue]:
+        """What the disk had at the start."""
+        numbers = [0]
+        if self._settings_of(name).max_priority is not None:
+            numbers = self.storages[name[0]].recovered_levels(name[1])
+        return {number: self.make_level(name, number) for number in numbers}
+
+    def make_level(self, name: QueueName, number: int) -> VariableQueue:
+        settings = self._settings_of(name)
+        level = name[1] if settings.max_priority is None else level_name(name[1], number)
+        record = self.broker.vhosts[name[0]].queues[name[1]].record
+        backing = self.storages[name[0]].backing(level, record.durable)
+        backing.set_lazy(settings.lazy is True)
+        return backing
+
+    def _settings_of(self, name: QueueName) -> QueueSettings:
+        vhost = self.broker.vhosts[name[0]]
+        return vhost.policies.settings_of(vhost.queues[name[1]].record)
+
+    def _is_linked(self, node: str) -> bool:
+        asked = self.cluster.links.nodes.get(node)
+        return asked is not None and asked.asker.output is not None
+
+    def _on_changes(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            key = parse_key(change.key)
+            if key is None:
+                continue
+            if key.kind is KeyKind.GROUP:
+                self._take_in(change.key, change.record)
+            elif key.kind is KeyKind.QUEUE:
+                self.keeper.changed((key.parts[0], key.parts[1]))
+            elif key.kind in (KeyKind.POLICY, KeyKind.OPERATOR_POLICY):
+                asyncio.get_running_loop().call_soon(self.keeper.look_at_all)
+
+    def _take_in(self, key: str, stored: Record | None) -> None:
+        parsed = parse_key(key)
+        assert parsed is not None
+        name = (parsed.parts[0], parsed.parts[1])
+        if stored is None:
+            self.records.pop(name, None)
+            host = self.replicas.get(name)
+            if host is not None:
+                host.replica.record_changed(None, self.cluster.store.revision)
+                self.forget(host)
+            return
+        group = decode_record(stored.value)
+        self.records[name] = (group, stored.version)
+        host = self.replicas.get(name)
+        if host is not None:
+            host.replica.record_changed(group, stored.version)
+        self.cluster.homes.rehome(name)
+        self.keeper.changed(name)
+
+    def home_of(self, record: QueueRecord) -> str:
+        """Empty while a mirrored queue has no leader."""
+        group = self.group_of(record)
+        if group is None:
+            return record.node
+        leader = group.find(group.leader)
+        if leader is None or leader.is_dead or self._incarnation_of(leader) != leader.incarnation:
+            return ""
+        return leader.node
+
+    def survivors_of(self, record: QueueRecord) -> list[Member]:
+        """Whoever could be, or become, the home of a mirrored queue."""
+        group = self.group_of(record)
+        members = () if group is None else group.live
+        return [m for m in members if self._incarnation_of(m) == m.incarnation]
+
+    def _incarnation_of(self, member: Member) -> str:
+        """Of the member's node, as it lives now."""
+        if member.node == self.cluster.name:
+            return self.cluster.incarnation
+        session = self.cluster.sessions.get(member.node)
+        return "" if session is None else session.incarnation
+
+    def keys_of(self, vhost: str, queue: str) -> list[str]:
+        """What goes from the store along with a queue."""
+        return [group_key(vhost, queue)] if (vhost, queue) in self.records else []
+
+    def group_of(self, record: QueueRecord) -> GroupRecord | None:
+        entry = self.records.get((record.vhost, record.name))
+        return None if entry is None else entry[0]
+
+    # Nodes and links.
+
+    def session_ended(self, node: str, incarnation: str) -> None:
+        for host in tuple(self.replicas.values()):
+            host.replica.session_ended(SessionGone(node, incarnation))
+        asyncio.get_running_loop().call_soon(self.keeper.look_at_all)
+
+    def link_up(self, node: str) -> None:
+        for host in tuple(self.replicas.values()):
+            host.replica.link_up(node)
+        asyncio.get_running_loop().call_soon(self.keeper.look_at_all)
+
+    def link_down(self, node: str) -> None:
+        for host in tuple(self.replicas.values()):
+            host.replica.link_down(node)
+        asyncio.get_running_loop().call_later(SUSPECT_S, self._suspect, node)
+
+    def _suspect(self, node: str) -> None:
+        """Mirrors that cannot be reached keep everybody waiting: those led here are put out."""
+        if self._is_linked(node):
+            return
+        for host in tuple(self.replicas.values()):
+            group = host.replica.record
+            if host.replica.master is None or group is None:
+                continue
+            for member in group.live:
+                if member.node == node:
+                    _log.warning("mirror cannot be reached", queue=str(host), node=node)
+                    host.replica.expel(member.id)
+
+    def frame_arrived(self, body: bytes) -> None:
+        try:
+            frame, payloads = decode_frame(body)
+        except MalformedFrame as error:
+            _log.warning("a frame of a mirrored queue makes no sense", reason=error)
+            return
+        host = self._by_uid.get(frame.uid)
+        if host is not None:
+            host.replica.frame_arrived(frame, payloads)
+
+    def news_arrived(self, news: BecomeMirror | Held) -> None:
+        if isinstance(news, BecomeMirror):
+            self.become_mirror(news)
+            return
+        host = self._by_uid.get(news.uid)
+        if host is not None:
+            host.replica.held(news.member, news.epoch, news.number)
+
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+        """A mirrored queue knows how far each origin has come, though this node is new to it."""
+        master = queue.backing if isinstance(queue, Queue) else None
+        if not isinstance(master, MasterBacking):
+            return Inbox(queue, control.origin)
+        lowest = control.lowest
+        inbox = Inbox(queue, control.origin, master.numbers.get(control.origin, 0))
+        if not master.is_settled and inbox.wait_for_all(lowest):
+            master.when_settled(lambda: inbox.confirmed(lowest))
+        return inbox
+
+    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        """The other node may have heard before us that we lead."""
+        name = (control.vhost, control.queue)
+        if name not in self.replicas:
+            return False
+        asyncio.get_running_loop().call_later(COMING_HOME_S, again, control)
+        return True
+
+    def resumed(self, queue: RemoteQueue) -> None:
+        self.spawn(queue.resume_consumers())
+
+    def become_mirror(self, wanted: BecomeMirror) -> None:
+        """The leader of a queue would like a copy here."""
+        name = (wanted.vhost, wanted.queue)
+        entry = self.records.get(name)
+        vhost = self.broker.vhosts.get(wanted.vhost)
+        if name in self.replicas or entry is None or entry[0].uid != wanted.uid:
+            return
+        if vhost is None or wanted.queue not in vhost.queues or wanted.vhost not in self.storages:
+            return
+        host = self._add(name, wanted.uid)
+        self._take_part(host, host.make_mirror())
+
+    # Groups.
+
+    def found(self, name: QueueName) -> None:
+        """Begin a group, with what this node has of the queue."""
+        host = self._add(name, new_token())
+        host.replica.record_changed(None, 0)
+        host.replica.found()
+
+    def _add(self, name: QueueName, uid: str) -> ReplicaOfNode:
+        host = self.replicas[name] = self._by_uid[uid] = ReplicaOfNode(self, *name, uid)
+        return host
+
+    def _tell_ends(self, host: ReplicaOfNode, group: GroupRecord) -> None:
+        for member in group.live:
+            if self._incarnation_of(member) != member.incarnation:
+                host.replica.session_ended(SessionGone(member.node, member.incarnation))
+
+    def forget(self, host: ReplicaOfNode) -> None:
+        if self.replicas.get(host.name) is host:
+            del self.replicas[host.name]
+            del self._by_uid[host.replica.uid]
+            host.wipe()
+
+    # Leadership.
+
+    def promoted(self, host: ReplicaOfNode, remote: AbstractQueue, master: MasterBacking) -> None:
+        _log.info("mirror is promoted", queue=str(host), messages=master.length)
+        self.cluster.homes.take_home(remote, master)
+
+    def deposed(self, host: ReplicaOfNode, master: MasterBacking) -> None:
+        """This node does not lead any more: it is not to be mirrored, or somebody else does."""
+        vhost = self.broker.vhosts.get(host.vhost)
+        queue = vhost.queues.get(host.queue) if vhost is not None else None
+        if not isinstance(queue, Queue) or queue.backing is not master:
+            return
+        if host.name not in self.records:
+            master.set_in_sync(())
+            queue.backing = master.inner
+            return
+        _log.warning("master is deposed", queue=str(host))
+        self.cluster.homes.leave_home(queue, master)

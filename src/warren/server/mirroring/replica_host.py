@@ -1,0 +1,193 @@
+"""What one replica of a mirrored queue needs of its node: links, store, disks, and the queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from warren.broker.vhost import VirtualHost
+from warren.cluster.control import Held
+from warren.cluster.remote_queue import RemoteQueue
+from warren.metadata.keys import group_key, node_key
+from warren.metadata.store import Check, MetadataError, Put
+from warren.mirror.frames import Frame, Payload, encode_frame
+from warren.mirror.gm_events import Timer
+from warren.mirror.group_record import GroupRecord, Member, SessionGone, encode_record
+from warren.mirror.master import MasterBacking
+from warren.mirror.mirror import Mirror
+from warren.mirror.replica import Replica
+from warren.policy.wanted_copies import mirroring_of
+from warren.queues.backing import BackingQueue
+from warren.queues.priority_backing import PriorityBacking
+from warren.queues.queue import Queue
+from warren.server.logs import EventLog
+from warren.storage.variable_queue import VariableQueue
+
+if TYPE_CHECKING:
+    from warren.server.mirroring.mirrors import Mirrors
+
+_log = EventLog("mirror")
+
+QueueName: TypeAlias = tuple[str, str]
+"""Of a virtual host, and in it."""
+
+
+class ReplicaOfNode:
+    """The `ReplicaHost` of one queue on this node."""
+
+    def __init__(self, mirrors: Mirrors, vhost: str, queue: str, uid: str) -> None:
+        self.vhost = vhost
+        self.queue = queue
+        self.name = (vhost, queue)
+        self.mirrors = mirrors
+        self.replica = Replica(mirrors.new_member(), uid, self)
+        self._held: tuple[Member, int, int] | None = None
+
+    def __str__(self) -> str:
+        return f"queue '{self.queue}' in vhost '{self.vhost}'"
+
+    def make_mirror(self, levels: dict[int, VariableQueue] | None = None) -> Mirror:
+        """With the levels that another one had, or the disk."""
+        mirror = Mirror(self.replica.me.id, self._level, self._tell_held, self._disk_failed)
+        for number, level in (levels or {}).items():
+            level.on_loaded = None
+            level.forget_reads()
+            mirror.levels[number] = level
+        return mirror
+
+    # Ring and store.
+
+    def send(self, to: Member, frame: Frame, payloads: tuple[Payload, ...]) -> None:
+        self.mirrors.send(to.node, encode_frame(frame, payloads))
+
+    def propose(
+        self,
+        record: GroupRecord,
+        revision: int | None,
+        gone: tuple[SessionGone, ...],
+        answered: Callable[[bool], None],
+    ) -> None:
+        self.mirrors.spawn(self._propose(record, revision, gone, answered))
+
+    async def _propose(
+        self,
+        record: GroupRecord,
+        revision: int | None,
+        gone: tuple[SessionGone, ...],
+        answered: Callable[[bool], None],
+    ) -> None:
+        key = group_key(self.vhost, self.queue)
+        checks = [Check(key, revision or 0)]
+        is_stored = False
+        with suppress(MetadataError):
+            for session in gone:
+                version = await self.mirrors.version_without(session)
+                if version is None:
+                    answered(False)
+                    return
+                checks.append(Check(node_key(session.node), version))
+            is_stored = await self.mirrors.store.commit(checks, [Put(key, encode_record(record))])
+        answered(is_stored)
+
+    def read_record(self) -> None:
+        """The copy here follows the store by itself."""
+
+    def set_timer(self, timer: Timer, delay_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(delay_ms / 1000, self.replica.timer_fired, timer)
+
+    def report_held(self, leader: Member, epoch: int, number: int) -> None:
+        if self._held is None:
+            self.mirrors.at_end_of_turn(self._send_held)
+        self._held = (leader, epoch, number)
+
+    def _send_held(self) -> None:
+        if self._held is not None:
+            (leader, epoch, number), self._held = self._held, None
+            self.mirrors.tell(
+                leader.node, Held(self.replica.uid, self.replica.me.id, epoch, number)
+            )
+
+    def _tell_held(self, number: int) -> None:
+        record = self.replica.record
+        leader = None if record is None else record.find(record.leader)
+        if self.replica.master is not None:
+            self.replica.master.settle()
+        elif record is not None and leader is not None:
+            self.report_held(leader, record.epoch, number)
+
+    def flush_due(self, replica: Replica) -> None:
+        self.mirrors.at_end_of_turn(replica.flush)
+
+    def room_changed(self, has_room: bool) -> None:
+        self.mirrors.room_changed(self, has_room)
+
+    # The queue.
+
+    def may_promote_unsynced(self) -> bool:
+        mirroring = mirroring_of(self._virtual_host.policy_of_queue(self.queue).effective)
+        return mirroring is not None and mirroring.promotes_unsynced_on_failure
+
+    def lead(self, replica: Replica) -> MasterBacking:
+        vhost = self._virtual_host
+        queue = vhost.queues[self.queue]
+        if isinstance(queue, Queue):
+            master = MasterBacking(queue.backing, self.mirrors.new_origin(), replica)
+            queue.backing = master
+            return master
+        mirror = replica.mirror
+        assert mirror is not None, "who is promoted has been a mirror"
+        assert isinstance(queue, RemoteQueue), "who is a mirror has another home"
+        master = MasterBacking(self._backing_of(mirror), queue.origin, replica)
+        master.inherit(mirror)
+        self.mirrors.promoted(self, queue, master)
+        replica.mirror = None
+        return master
+
+    def step_down(self, replica: Replica) -> None:
+        assert replica.master is not None
+        self.mirrors.deposed(self, replica.master)
+
+    def retire(self) -> dict[int, VariableQueue]:
+        """Whoever this was in its group is gone; what it had."""
+        self.replica.is_stopped = True
+        mirror, master = self.replica.mirror, self.replica.master
+        if master is not None:
+            self.mirrors.deposed(self, master)
+            return master.level_queues()
+        return {} if mirror is None else mirror.levels
+
+    def stopped(self, replica: Replica, reason: str) -> None:
+        _log.info("replica has stopped", queue=str(self), reason=reason)
+        self.mirrors.forget(self)
+
+    @property
+    def _virtual_host(self) -> VirtualHost:
+        return self.mirrors.broker.vhosts[self.vhost]
+
+    # The disk.
+
+    def _level(self, number: int) -> VariableQueue:
+        return self.mirrors.make_level(self.name, number)
+
+    def _backing_of(self, mirror: Mirror) -> BackingQueue:
+        record = self._virtual_host.queues[self.queue].record
+        priority = self._virtual_host.policies.settings_of(record).max_priority
+        if priority is None:
+            return mirror.levels[0] if 0 in mirror.levels else self._level(0)
+        backing = PriorityBacking(priority, self._level)
+        for number, level in mirror.levels.items():
+            backing.add_level(number, level)
+        return backing
+
+    def _disk_failed(self) -> None:
+        _log.warning("the disk does not take what the master sends", queue=str(self))
+        self.replica.leave()
+
+    def wipe(self) -> None:
+        """Nothing of this copy is needed any more."""
+        if self.replica.mirror is not None:
+            for level in self.replica.mirror.levels.values():
+                level.delete()
