@@ -50,7 +50,7 @@ class NodeProcess(BrokerProcess):
         """On a connection of its own, which ends with the cluster if not before."""
         return self.connect(**options).channel()
 
-    def await_end(self, within_s: float = 60.0) -> int:
+    def await_end(self, within_s: float = 120.0) -> int:
         assert self._process is not None
         return self._process.wait(within_s)
 

@@ -16,7 +16,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from broker_process import broker_command
 from cluster.nodes import body_of, eventually, publish
 
-WITHIN_S = 40.0
+WITHIN_S = 120.0
 
 
 class Command:

@@ -97,7 +97,8 @@ def test_prefetch_holds_for_a_consumer_elsewhere(
     tags: list[int] = []
     third.basic_qos(prefetch_count=3)
     third.basic_consume(name, lambda _c, method, _p, _b: tags.append(method.delivery_tag))
-    third.connection.process_data_events(0.5)
+    eventually(lambda: third.connection.process_data_events(0.05) or len(tags) >= 3, "three")
+    third.connection.process_data_events(0.2)
     assert len(tags) == 3
     assert count_of(first, name) == 7
     third.basic_ack(tags[1], multiple=True)

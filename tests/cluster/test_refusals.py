@@ -27,7 +27,7 @@ def test_a_node_whose_name_is_taken_does_not_start(
 ) -> None:
     node = cluster.newcomer("same-name", "n2@localhost")
     node.launch()
-    assert node.await_end(40) == EXIT_UNAVAILABLE
+    assert node.await_end() == EXIT_UNAVAILABLE
     assert re.search(r"Error: there is a living node 'n2@localhost' in cluster '.*'", node.log())
     assert not (node.data_dir / "msg_stores").exists(), "it heard of it before it did anything"
     first.queue_declare(name)
@@ -43,9 +43,8 @@ def test_a_node_with_another_secret_does_not_start_and_delays_nobody(
     assert "Error: this node cannot join cluster '" in node.log()
     assert re.search(r": node 'n\d@localhost' has another cluster secret$", node.log(), re.M)
     assert "something else" not in node.log()
-    started_at = time.monotonic()
     first.queue_declare(name)
-    assert time.monotonic() - started_at < 2, "nobody waits for a node that is not a member"
+    assert not re.search("not applied a change in time.*n9@localhost", cluster.nodes[0].log())
 
 
 def test_a_second_process_on_the_data_of_a_living_node_does_not_start_nor_harm_it(
