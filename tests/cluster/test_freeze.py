@@ -28,7 +28,7 @@ from cluster.nodes import (
 
 REASON = "the majority of the metadata store is unreachable"
 FROZEN = f"this node is frozen: {REASON}"
-REQUEST_TIMEOUT_MS = 500
+REQUEST_TIMEOUT_MS = 2_000
 # For looking whether something does not come: longer proves more, no length can fail by itself.
 STILL_S = 1.0
 

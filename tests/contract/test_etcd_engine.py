@@ -122,7 +122,7 @@ async def test_without_a_majority_a_change_fails_and_says_so(
     for member in cluster.members[1:]:
         member.stop(signal.SIGKILL)
     with monkeypatch.context() as impatient:
-        impatient.setattr(etcd, "PATIENCE_S", 1.0)
+        impatient.setattr(store, "_patience_s", 1.0)
         impatient.setattr("warren.metadata.etcd_client.CALL_TIMEOUT_S", 0.5)
         with pytest.raises(MetadataUnavailable, match="etcd"):
             await store.transact([Check("b", 0)], [Put("b", b"1")])
