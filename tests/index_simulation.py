@@ -181,7 +181,10 @@ class IndexSimulation:
         async def keep() -> None:
             results.append(await work)
 
-        self.drive(keep())
+        try:
+            self.drive(keep())
+        finally:
+            work.close()  # the power may be gone before it has begun
         return results[0]
 
     def settle(self) -> None:

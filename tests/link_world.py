@@ -114,7 +114,7 @@ class LinkWorld:
 
     async def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
         task = asyncio.get_running_loop().create_task(question)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not task.done():
                 await asyncio.sleep(0.001)
                 self.move()

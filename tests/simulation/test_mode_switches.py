@@ -26,7 +26,7 @@ STEPS = 4_000
 JOURNAL_BYTES = 64 * 1_024
 BODY_BYTES = (0, 10, 1_000, 5_000)
 PRIORITIES = 3
-WAIT_S_MAX = 20.0
+WAIT_S_MAX = 120.0
 
 # Priority flag and value, with and without delivery mode 2.
 _LEVELS = {

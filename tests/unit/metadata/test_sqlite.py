@@ -84,7 +84,7 @@ async def test_who_is_cancelled_outside_leaves_no_trace(
     stuck = asyncio.ensure_future(store.transact([], [Put("c", b"1")]))
     lease = await store.grant_lease(60)
     put = store.transact([Check("b", 0)], [Put("b", b"2", lease)])
-    assert await asyncio.wait_for(put, 5), "nobody is thought to be at work on that key"
+    assert await asyncio.wait_for(put, 60), "nobody is thought to be at work on that key"
     file.free.set()
     assert await stuck
 

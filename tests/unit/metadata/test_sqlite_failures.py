@@ -117,6 +117,6 @@ async def test_a_writer_that_breaks_leaves_nobody_waiting(path: Path) -> None:
     calls = [store.transact([], [Put(f"{i}", b"")]) for i in range(BATCH_TRANSACTIONS_MAX + 1)]
     faults: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-    results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
+    results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
     assert {type(result) for result in results} == {MetadataUnavailable}
     store._let_go()

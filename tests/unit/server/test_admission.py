@@ -20,6 +20,8 @@ from warren.server.config_values import Endpoint
 from warren.server.node import Node
 from warren.wire.methods import decode_method, encode_method
 
+WITHIN_S = 60.0
+
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
@@ -110,8 +112,8 @@ async def open_connection(
 
 
 async def next_method(reader: asyncio.StreamReader) -> object:
-    header = await asyncio.wait_for(reader.readexactly(7), 5)
-    payload = await asyncio.wait_for(reader.readexactly(int.from_bytes(header[3:]) + 1), 5)
+    header = await asyncio.wait_for(reader.readexactly(7), WITHIN_S)
+    payload = await asyncio.wait_for(reader.readexactly(int.from_bytes(header[3:]) + 1), WITHIN_S)
     return decode_method(payload[:-1])
 
 

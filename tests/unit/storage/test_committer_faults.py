@@ -51,7 +51,7 @@ async def test_a_slow_disk_delays_the_answer_and_not_the_loop(bench: Bench) -> N
         turns += 1
     assert await commit is None
     assert time.monotonic() - start >= 0.2  # two files
-    assert turns >= 10
+    assert turns >= 3
 
 
 async def test_nothing_is_synced_before_everything_is_written(bench: Bench) -> None:

