@@ -45,6 +45,7 @@ class Scenario:
                         self._talk,
                         self._come,
                         self._come,
+                        self._orphan,
                         self._die,
                         self._stall,
                         self._wake,
@@ -89,6 +90,17 @@ class Scenario:
     def _is_used(self, node: str) -> bool:
         peer = self.world.by_node[node]
         return peer.is_member or (node, peer.session.incarnation) in self.world.store.sessions
+
+    def _orphan(self) -> None:
+        """Who lets a newcomer in dies about then, in the middle of a sentence."""
+        leader = self.world.leader
+        if leader is not None and leader.is_member:
+            self._come()
+            for _ in range(10):
+                self.world.schedule.soon(8_000, leader.broadcast)
+            self.world.schedule.after(
+                self.random.randint(2_000, 8_000), lambda: self.world.kill(leader, 2_000)
+            )
 
     def _die(self) -> None:
         peer = self._someone()
@@ -145,5 +157,5 @@ if __name__ == "__main__":
             Scenario(number).run()
         except Violation as violation:
             failures += 1
-            print(violation)
+            print(violation, flush=True)
     print(f"{count} seeds, {failures} failures")
