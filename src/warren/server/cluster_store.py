@@ -26,10 +26,6 @@ class ClusterStore(EtcdStore):
         self.is_leaving = False
         """The others have stopped talking to this node, or are about to."""
 
-    async def commit(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
-        """A transaction whose effect elsewhere nobody waits for."""
-        return await super().transact(checks, changes)
-
     async def transact(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
         try:
             revision = await self.commit(checks, changes)

@@ -88,7 +88,8 @@ class ReplicaOfNode:
                     answered(False)
                     return
                 checks.append(Check(node_key(session.node), version))
-            is_stored = await self.mirrors.store.commit(checks, [Put(key, encode_record(record))])
+            put = Put(key, encode_record(record))
+            is_stored = await self.mirrors.store.commit(checks, [put]) is not None
         answered(is_stored)
 
     def read_record(self) -> None:
