@@ -1,8 +1,10 @@
 """Makes guessing of passwords slow: whoever failed too often is not looked at for a while.
 
 Failures are counted per address and user, and per address alone, where many users may be at home:
-there ten times as many are allowed. Nobody can lock a user out from elsewhere. While an address is
-held off even the right password is refused, since otherwise the guessing could go on.
+there ten times as many are allowed, and users who have logged in from there are not held off for
+the failures of others, since behind a proxy all have one address. Nobody can lock a user out from
+elsewhere. Who is held off is refused even with the right password: otherwise the guessing could go
+on.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ class LoginGuard:
         self._clock = clock
         self._failures_max = failures_max
         self._failures: dict[tuple[str, str], _Failures] = {}
+        # Who has logged in from where; the values mean nothing.
+        self._at_home: dict[tuple[str, str], None] = {}
 
     def __len__(self) -> int:
         return len(self._failures)
@@ -53,7 +57,8 @@ class LoginGuard:
         if not self._failures:
             return
         self._require_room((address, user), self._failures_max, f"user '{user}' - ")
-        self._require_room((address, _ALL_USERS), self._failures_max * USERS_PER_ADDRESS, "")
+        if (address, user) not in self._at_home:
+            self._require_room((address, _ALL_USERS), self._failures_max * USERS_PER_ADDRESS, "")
 
     def failed(self, address: str, user: str) -> None:
         if self._failures_max:
@@ -61,7 +66,12 @@ class LoginGuard:
             self._count((address, _ALL_USERS))
 
     def succeeded(self, address: str, user: str) -> None:
-        self._failures.pop((address, user), None)
+        key = (address, user)
+        self._failures.pop(key, None)
+        if key not in self._at_home:
+            if len(self._at_home) >= REMEMBERED_MAX:
+                del self._at_home[next(iter(self._at_home))]
+            self._at_home[key] = None
 
     def _require_room(self, key: tuple[str, str], limit: int, who: str) -> None:
         known = self._failures.get(key)

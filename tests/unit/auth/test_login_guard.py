@@ -68,6 +68,17 @@ def test_trying_one_password_with_many_users_ends_too(guard: LoginGuard) -> None
     guard.require_room(THERE, "somebody else")
 
 
+def test_who_has_logged_in_from_an_address_is_not_held_off_for_the_failures_of_others(
+    guard: LoginGuard,
+) -> None:
+    guard.succeeded(HERE, "alice")
+    for number in range(3 * USERS_PER_ADDRESS):
+        fail(guard, HERE, f"user{number}", 1)
+    fail(guard, HERE, "alice", 3)
+    with pytest.raises(TooManyFailures, match="user 'alice'"):
+        guard.require_room(HERE, "alice")
+
+
 def test_no_limit_is_no_limit(clock: ManualClock) -> None:
     fail(LoginGuard(clock, failures_max=0), HERE, "alice", 1_000)
 

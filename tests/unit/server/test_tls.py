@@ -117,8 +117,9 @@ async def test_handshakes_beyond_the_limit_are_not_begun(
     acceptor, port = listen(side_of(options), at_once_max=1)
     _, first = await asyncio.open_connection("127.0.0.1", port)
     await until(lambda: len(acceptor) == 1)
-    second, _ = await asyncio.open_connection("127.0.0.1", port)
-    assert await asyncio.wait_for(second.read(), 30) == b""
+    reader, second = await asyncio.open_connection("127.0.0.1", port)
+    assert await asyncio.wait_for(reader.read(), 30) == b""
+    second.close()
     assert 'reason="too many handshakes at once"' in log.getvalue()
     first.close()
     await until(lambda: len(acceptor) == 0)
@@ -127,10 +128,11 @@ async def test_handshakes_beyond_the_limit_are_not_begun(
 
 async def test_closing_ends_the_handshakes(options: TlsOptions, listen: Listen) -> None:
     acceptor, port = listen(side_of(options))
-    reader, _ = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     await until(lambda: len(acceptor) == 1)
     acceptor.close()
     assert await asyncio.wait_for(reader.read(), 30) == b""
+    writer.close()
     await until(lambda: len(acceptor) == 0)
 
 
@@ -143,6 +145,7 @@ async def test_clients_that_fail_do_not_get_into_the_way_of_one_that_does_not(
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         await writer.drain()
+        writer.close()
 
     said = await asyncio.gather(*(garble() for _ in range(5)), greeting(port, authority))
     assert said[-1][0] == b"hello"
