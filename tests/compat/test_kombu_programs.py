@@ -23,7 +23,7 @@ def connection(broker: Address, names: Names) -> Iterator[Connection]:
 
 def drain(connection: Connection, count: int, received: list[Any]) -> None:
     while len(received) < count:
-        connection.drain_events(timeout=5)
+        connection.drain_events(timeout=30)
 
 
 def test_producer_and_consumer_share_declarations(connection: Connection, names: Names) -> None:
@@ -51,7 +51,7 @@ def test_a_simple_queue(connection: Connection, names: Names) -> None:
     for number in range(3):
         queue.put({"n": number})
     for number in range(3):
-        message = queue.get(timeout=5)
+        message = queue.get(timeout=30)
         assert message.payload == {"n": number}
         message.ack()
     with pytest.raises(queue.Empty):

@@ -12,8 +12,11 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from acceptance.actions import WAIT_S, eventually
 from broker_process import Address
 from live_broker import Connect, Names, connection_parameters
+
+TASKS = 20
 
 
 def test_a_work_queue_shares_tasks_fairly(connect: Connect, names: Names) -> None:
@@ -21,13 +24,6 @@ def test_a_work_queue_shares_tasks_fairly(connect: Connect, names: Names) -> Non
     queue = names("tasks")
     producer = connect().channel()
     producer.queue_declare(queue, durable=True)
-    for number in range(20):
-        producer.basic_publish(
-            "",
-            queue,
-            b"%d" % number,
-            pika.BasicProperties(delivery_mode=pika.DeliveryMode.Persistent),
-        )
     done: dict[str, list[bytes]] = {"slow": [], "quick": []}
     workers = [
         threading.Thread(target=work, args=(connect(), queue, done, name, pause))
@@ -35,9 +31,17 @@ def test_a_work_queue_shares_tasks_fairly(connect: Connect, names: Names) -> Non
     ]
     for worker in workers:
         worker.start()
+    eventually(lambda: producer.queue_declare(queue, passive=True).method.consumer_count == 2)
+    for number in range(TASKS):
+        producer.basic_publish(
+            "",
+            queue,
+            b"%d" % number,
+            pika.BasicProperties(delivery_mode=pika.DeliveryMode.Persistent),
+        )
     for worker in workers:
         worker.join()
-    assert sorted(done["slow"] + done["quick"], key=int) == [b"%d" % n for n in range(20)]
+    assert sorted(done["slow"] + done["quick"], key=int) == [b"%d" % n for n in range(TASKS)]
     assert len(done["quick"]) > len(done["slow"]) >= 1
     assert producer.queue_delete(queue, if_empty=True).method.message_count == 0
 
@@ -45,12 +49,15 @@ def test_a_work_queue_shares_tasks_fairly(connect: Connect, names: Names) -> Non
 def work(
     connection: Any, queue: str, done: dict[str, list[bytes]], name: str, pause: float
 ) -> None:
-    """Takes tasks one by one until none comes for a while."""
+    """Takes tasks one by one until all are done."""
     channel = connection.channel()
     channel.basic_qos(prefetch_count=1)
-    for method, _, body in channel.consume(queue, inactivity_timeout=0.5):
-        if method is None:
+    deadline = time.monotonic() + WAIT_S
+    for method, _, body in channel.consume(queue, inactivity_timeout=0.1):
+        if sum(map(len, done.values())) == TASKS or time.monotonic() > deadline:
             break
+        if method is None:
+            continue
         time.sleep(pause)
         done[name].append(body)
         channel.basic_ack(method.delivery_tag)
@@ -87,7 +94,7 @@ def test_topics(connect: Connect, names: Names) -> None:
 
 
 def next_body(channel: BlockingChannel, queue: str) -> bytes:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         method, _, body = channel.basic_get(queue, auto_ack=True)
         if method is not None:
@@ -143,7 +150,7 @@ def test_remote_procedure_calls(connect: Connect, names: Names, reply_to: str) -
         asked[correlation_id] = b"%d" % number**2
         properties = pika.BasicProperties(reply_to=replies, correlation_id=correlation_id)
         channel.basic_publish("", queue, b"%d" % number, properties)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WAIT_S
     while len(answers) < len(asked) and time.monotonic() < deadline:
         channel.connection.process_data_events(time_limit=0.1)
     server.stop()
@@ -173,7 +180,7 @@ def test_retries_through_a_waiting_room(connect: Connect, names: Names) -> None:
     )
     channel.basic_publish("", tasks, b"fragile")
     attempts: list[list[tuple[str, str, int]]] = []
-    for method, properties, _ in channel.consume(tasks, inactivity_timeout=5):
+    for method, properties, _ in channel.consume(tasks, inactivity_timeout=WAIT_S):
         assert method is not None, f"the task did not come back after {attempts}"
         deaths = (properties.headers or {}).get("x-death", [])
         attempts.append([(d["queue"], d["reason"], d["count"]) for d in deaths])
@@ -207,11 +214,11 @@ def test_a_program_reconnects_and_goes_on(broker: Address, connect: Connect, nam
     channel.queue_declare(queue)
     channel.basic_publish("", queue, b"unfinished")
     first = pika.BlockingConnection(connection_parameters(broker))
-    method, _, _ = next(first.channel().consume(queue, inactivity_timeout=5))
+    method, _, _ = next(first.channel().consume(queue, inactivity_timeout=WAIT_S))
     assert method.redelivered is False
     first._impl._transport._sock.shutdown(socket.SHUT_RDWR)  # as if the cable was cut
     second = connect().channel()
-    method, _, body = next(second.consume(queue, inactivity_timeout=5))
+    method, _, body = next(second.consume(queue, inactivity_timeout=WAIT_S))
     assert (method.redelivered, body) == (True, b"unfinished")
     second.basic_ack(method.delivery_tag)
 
