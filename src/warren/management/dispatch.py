@@ -57,15 +57,18 @@ class Dispatch:
         request = Request(scope, receive)
         peers = Peers(self._node, None if INQUIRY in scope else self._room)
         try:
-            response = await self._respond(request, peers)
-        except Refusal as refusal:
-            response = refusal.response()
-        except REFUSED as error:
-            response = refusal_of(error).response()
-        try:
+            response = await self._response(request, peers)
             await response(scope, receive, send)
         finally:
             peers.leave()
+
+    async def _response(self, request: Request, peers: Peers) -> Response:
+        try:
+            return await self._respond(request, peers)
+        except Refusal as refusal:
+            return refusal.response()
+        except REFUSED as error:
+            return refusal_of(error).response()
 
     async def _respond(self, request: Request, peers: Peers) -> Response:
         resource, parts = self._find(request)

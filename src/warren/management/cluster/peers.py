@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.cluster.control import Inquire
 from warren.cluster.inquiries import QUESTION_BYTES_MAX, Inquiries
+from warren.management.errors import Refusal
 from warren.server.logs import EventLog
 
 if TYPE_CHECKING:
@@ -146,9 +147,10 @@ class Peers:
 
     async def ask(self, peer: str, question: Question) -> PeerAnswer:
         """An answer that has begun. Raises PeerSilent."""
-        if self._room is not None and not self._is_in:
-            await self._room.acquire()
-            self._is_in = True
+        await self._enter()
+        return await self._ask(peer, question)
+
+    async def _ask(self, peer: str, question: Question) -> PeerAnswer:
         cluster = self._node.cluster
         asked = None if cluster is None else cluster.links.nodes.get(peer)
         if asked is None or asked.asker.output is None:
@@ -165,8 +167,9 @@ class Peers:
         return await self.ask_each(dict.fromkeys(self.names, question))
 
     async def ask_each(self, questions: Mapping[str, Question]) -> list[PeerAnswer]:
+        await self._enter()
         answers = await asyncio.gather(
-            *(self.ask(peer, question) for peer, question in questions.items()),
+            *(self._ask(peer, question) for peer, question in questions.items()),
             return_exceptions=True,
         )
         begun = []
@@ -178,6 +181,17 @@ class Peers:
             else:
                 raise answer
         return begun
+
+    async def _enter(self) -> None:
+        """Once, for all that is asked: who would need two places might wait for itself."""
+        if self._room is None or self._is_in:
+            return
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                await self._room.acquire()
+        except TimeoutError:
+            raise Refusal(503, "unavailable", "too many requests about all nodes") from None
+        self._is_in = True
 
     def leave(self) -> None:
         for answer in self._answers:
