@@ -14,6 +14,7 @@ from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.cluster.consumers import consumers_everywhere
 from warren.management.cluster.forwarding import answer_of_home
+from warren.management.cluster.homes import home_of
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.declaring import declare_queue, delete_queue, readable_queue
 from warren.management.errors import bad_request, no_such_object
@@ -64,25 +65,27 @@ def find_queue(call: Call) -> AbstractQueue | None:
 def home_of_queue(call: Call) -> str:
     """The node that answers; a PUT may declare it anew, which all can do."""
     queue = find_queue(call)
-    is_here = queue is None or not queue.is_remote or call.request.method == "PUT"
-    return call.node.config.name if queue is None or is_here else queue.record.node
+    if queue is None or call.request.method == "PUT":
+        return call.node.config.name
+    return home_of(queue, call.node)
 
 
 def queue_exists(call: Call) -> bool:
     """One whose home is down is listed, but otherwise is as if it were not there."""
     queue = find_queue(call)
-    return queue is not None and (not queue.is_remote or queue.record.node in call.peers.names)
+    nodes = (call.node.config.name, *call.peers.names)
+    return queue is not None and home_of(queue, call.node) in nodes
 
 
 async def _list(call: Call) -> Response:
-    vhosts = list(visible_vhosts(call))
+    vhosts, node = list(visible_vhosts(call)), call.node
 
     def down(answering: Collection[str]) -> list[AbstractQueue]:
         return [
             queue
             for vhost in vhosts
             for queue in vhost.queues.values()
-            if queue.is_remote and queue.record.durable and queue.record.node not in answering
+            if queue.is_remote and queue.record.durable and home_of(queue, node) not in answering
         ]
 
     return await SpreadListing[AbstractQueue](

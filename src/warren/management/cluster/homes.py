@@ -1,0 +1,17 @@
+"""Where a queue is, and who answers for it: a mirrored one may have moved since it was declared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.queues.boundary import AbstractQueue
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+
+def home_of(queue: AbstractQueue, node: Node) -> str:
+    """The name of a node; empty while a mirrored queue is between two homes."""
+    if not queue.is_remote or node.cluster is None:
+        return node.config.name
+    return node.cluster.mirrors.home_of(queue.record)
