@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from warren.auth.login_guard import LoginGuard
@@ -33,6 +34,10 @@ READ_BUFFER_BYTES: Final = 131_072
 _TOKEN_BYTES: Final = 16
 _NEVER_MS: Final = 2**63
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+# Seconds that never go back, and go on while the process or the whole machine sleeps. Asked at each
+# write, so there is no function of ours around it.
+awake_or_not_s: Final[Callable[[], float]] = partial(time.clock_gettime, _CLOCK)
 
 
 class ConnectionContext:
@@ -108,11 +113,6 @@ class ConnectionContext:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
-
-
-def awake_or_not_s() -> float:
-    """Seconds that never go back, and go on while the process or the whole machine sleeps."""
-    return time.clock_gettime(_CLOCK)
 
 
 def new_token() -> str:

@@ -203,6 +203,8 @@ class Node:
             await self.cluster.follow()
         await self._open_messages()
         parts.push_async_callback(self.messages.close)
+        if self.cluster is not None:
+            parts.push_async_callback(self.cluster.keeper.stop)
         await self._start_broker()
         self.governor.start()
         parts.callback(self.governor.stop)

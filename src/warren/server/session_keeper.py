@@ -69,6 +69,8 @@ class SessionKeeper:
         self._wanted.set()
 
     async def stop(self) -> None:
+        """Twice is once."""
+        self._has_joined = False
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
