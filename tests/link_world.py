@@ -9,7 +9,8 @@ from typing import Any
 from broker_world import BrokerWorld
 from warren.cluster.asker import Asker
 from warren.cluster.control import OfAsker, OpenQueue
-from warren.cluster.delegate import Delegate, Handle
+from warren.cluster.delegate import Delegate
+from warren.cluster.handles import Handle
 from warren.cluster.inbox import Inbox
 from warren.cluster.remote_queue import RemoteQueue
 from warren.model.counters import MessageCounters

@@ -12,7 +12,6 @@ No sockets: the connection that owns the session sends, runs coroutines and clos
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pamqp import commands
@@ -272,7 +271,7 @@ class Session:
         if handler is None:
             raise command_invalid("unimplemented method")
         result = handler(channel, method)
-        if iscoroutine(result):
+        if isinstance(result, Coroutine):  # compiled ones too
             self.intake.is_suspended = True
             self.host.run(self._finish(channel, result, ids))
         elif result is not None:

@@ -34,13 +34,14 @@ from warren.cluster.control import (
     encode_control,
     is_control,
 )
+from warren.cluster.handles import AskedQueues
 from warren.cluster.inquiries import Inquiries
 from warren.cluster.remote_queue import RemoteQueue, home_down
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
 from warren.model.errors import SoftError
 from warren.model.limits import LINK_HANDLES_MAX, LINK_UNCONFIRMED_BYTES_MAX, MIRROR_CHANNEL
-from warren.wire.codec import Ack, Delivery, Message, MethodFrame, OutputBuffer, PropertyBlock
+from warren.wire.codec import Message, OutputBuffer, PropertyBlock
 
 _NACK_IDS = b"\x00\x3c\x00\x78"
 MIRROR_METHOD: Final = b"\x00\x3c\x00\x28\x00\x00\x00\x00\x00"  # basic.publish, to nowhere
@@ -83,7 +84,8 @@ class Asker:
         self.on_homeless: Callable[[RemoteQueue], None] = lambda queue: None
         self._make_answer = make_answer
         self._on_applied = on_applied
-        self._queues: dict[int, RemoteQueue] = {}
+        self._asked = AskedQueues(self._method)
+        self._queues = self._asked.queues
         self._next_handle = 1
         self._calls: dict[int, Call] = {}
         self._call_numbers = count(1)
@@ -119,19 +121,7 @@ class Asker:
 
     def process(self, events: list[Any]) -> None:
         """Raises MalformedControl if the other side does not make sense."""
-        for event in events:
-            if type(event) is Delivery:
-                queue = self._queues.get(event.channel)
-                if queue is not None:
-                    queue.delivered(event)
-            elif type(event) is Ack:
-                queue = self._queues.get(event.channel)
-                if queue is not None:
-                    queue.settled(event.delivery_tag, event.multiple, False)
-            elif type(event) is MethodFrame:
-                self._method(event.channel, event.payload)
-            else:
-                raise MalformedControl(f"{type(event).__name__} on a link")
+        self._asked.process(events)
 
     def _method(self, channel: int, payload: bytes) -> None:
         if channel == 0 and is_control(payload):

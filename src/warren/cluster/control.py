@@ -11,11 +11,15 @@ Requests carry an id that their answer repeats. What needs no answer is *news*.
 
 from __future__ import annotations
 
+import struct
 from typing import Final, TypeAlias
 
 import msgspec
 
 CONTROL_CLASS: Final = b"\xff\xff\x00\x00"
+# On the channel of a queue: so many deliveries from this tag on are acknowledged.
+ACKED_IDS: Final = b"\xff\xff\x00\x01"
+_ACKED: Final = struct.Struct(">4sQI")
 PROTOCOL: Final = 1
 
 
@@ -296,6 +300,19 @@ class MalformedControl(Exception):
 
 def encode_control(control: Control) -> bytes:
     return CONTROL_CLASS + _ENCODER.encode(control)
+
+
+def encode_acked(first: int, count: int) -> bytes:
+    return _ACKED.pack(ACKED_IDS, first, count)
+
+
+def decode_acked(payload: bytes) -> tuple[int, int]:
+    """The first tag and how many."""
+    try:
+        _, first, count = _ACKED.unpack(payload)
+    except struct.error:
+        raise MalformedControl(f"acknowledgements in {payload[:20]!r}") from None
+    return first, count
 
 
 def is_control(payload: bytes) -> bool:

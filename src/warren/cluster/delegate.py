@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from warren.cluster.control import (
+    ACKED_IDS,
     Applied,
     BecomeMirror,
     CancelConsumer,
@@ -37,20 +38,21 @@ from warren.cluster.control import (
     QueueOpened,
     Request,
     WantMore,
+    decode_acked,
     decode_control,
     encode_control,
     is_control,
 )
+from warren.cluster.handles import Handle, ServedQueues
 from warren.cluster.inbox import Inbox
 from warren.cluster.link_consumer import LinkConsumer
-from warren.model.counters import MessageCounters
 from warren.model.errors import AmqpError, metadata_unreachable, not_found
 from warren.model.limits import MIRROR_CHANNEL
 from warren.queues.boundary import AbstractQueue, Holder
 from warren.queues.consumers import Consumer
-from warren.queues.delivery import Deliveries, TurnClock, UnknownDeliveryTag
+from warren.queues.delivery import TurnClock
 from warren.queues.queue import Queue
-from warren.wire.codec import Ack, Message, MethodFrame, OutputBuffer, QueuedMessage
+from warren.wire.codec import Message, OutputBuffer, QueuedMessage
 from warren.wire.tables import decode_table
 
 if TYPE_CHECKING:
@@ -94,29 +96,6 @@ class Surroundings(Protocol):
         ...
 
 
-class Handle:
-    def __init__(
-        self, number: int, queue: AbstractQueue, inbox: Inbox, around: Surroundings
-    ) -> None:
-        self.number = number
-        self.queue = queue
-        self.inbox = inbox
-        self.deliveries = Deliveries(number, around.output, around.turn_clock, MessageCounters())
-        self.consumers: dict[str, LinkConsumer] = {}
-        self._around = around
-
-    def flush(self) -> None:
-        self.inbox.flush(self.number, self._around.output)
-
-    def close(self) -> None:
-        self.inbox.detach()
-        for consumer in self.consumers.values():
-            self.queue.remove_consumer(consumer)
-        self.consumers.clear()
-        self.deliveries.settle_requeued(self.deliveries.take_all())
-        self.queue.pump()
-
-
 class Delegate:
     """`inboxes` are those of the asking node's incarnation, by virtual host and queue."""
 
@@ -132,53 +111,49 @@ class Delegate:
         self.on_counted: Callable[[Counted], None] = lambda news: None
         self.on_mirror_frame: Callable[[bytes], None] = lambda body: None
         self.on_mirror_news: Callable[[BecomeMirror | Held], None] = lambda news: None
-        self._handles: dict[int, Handle] = {}
+        self._served = ServedQueues(self._method, self._message)
+        self._handles = self._served.handles
 
     def process(self, events: list[Any]) -> None:
         """Raises MalformedControl if the other side does not make sense."""
-        for event in events:
-            if type(event) is Message:
-                if event.channel == MIRROR_CHANNEL:
-                    self.on_mirror_frame(event.body)
-                    continue
-                handle = self._handles.get(event.channel)
-                if handle is not None:
-                    handle.inbox.publish(event)
-            elif type(event) is Ack:
-                self._settle(event.channel, event.delivery_tag, None)
-            elif type(event) is MethodFrame:
-                self._method(event.channel, event.payload)
-            else:
-                raise MalformedControl(f"{type(event).__name__} on a link")
+        self._served.process(events)
+
+    def _message(self, message: Message) -> None:
+        """For no queue that is open."""
+        if message.channel == MIRROR_CHANNEL:
+            self.on_mirror_frame(message.body)
 
     def close(self) -> None:
         """The link has ended."""
-        handles, self._handles = self._handles, {}
-        for handle in handles.values():
+        handles = list(self._handles.values())
+        self._handles.clear()
+        for handle in handles:
             handle.close()
 
     def tell(self, control: Control) -> None:
         self._around.output.method(0, encode_control(control))
 
-    def _settle(self, channel: int, tag: int, bits: int | None) -> None:
-        """Acknowledge or, with the bits of a nack, requeue or reject one delivery."""
+    def _settle(self, channel: int, tag: int, bits: int) -> None:
+        """Requeue or reject one delivery, as the bits of a nack say."""
         handle = self._handles.get(channel)
         if handle is None:
             return
-        try:
-            taken = handle.deliveries.take(tag, False)
-        except UnknownDeliveryTag:
-            return  # of an earlier handle: its queue was deleted and declared again
-        if bits is None:
-            handle.deliveries.settle_acked(taken)
-        elif bits & _REQUEUE:
+        taken = handle.deliveries.take_run(tag, 1)
+        if bits & _REQUEUE:
             handle.deliveries.settle_requeued(taken)
         else:
             handle.deliveries.settle_rejected(taken)
 
+    def _acked(self, channel: int, payload: bytes) -> None:
+        handle = self._handles.get(channel)
+        if handle is not None:
+            handle.acked(*decode_acked(payload))
+
     def _method(self, channel: int, payload: bytes) -> None:
         if channel == 0 and is_control(payload):
             self._control(decode_control(payload))
+        elif payload.startswith(ACKED_IDS):
+            self._acked(channel, payload)
         elif payload.startswith(_NACK_IDS) and len(payload) == 13:
             self._settle(channel, int.from_bytes(payload[4:12], "big"), payload[12])
         else:
@@ -220,7 +195,7 @@ class Delegate:
         inbox = self._inboxes.get(queue)
         if inbox is None:
             inbox = self._inboxes[queue] = self._around.make_inbox(queue, control)
-        handle = Handle(control.handle, queue, inbox, self._around)
+        handle = Handle(control.handle, queue, inbox, self._around.output, self._around.turn_clock)
         self._handles[control.handle] = handle
         inbox.attach(control.lowest, lambda: self._around.answers_due(handle))
         self.tell(QueueOpened(control.handle, inbox.received))

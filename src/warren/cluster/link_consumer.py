@@ -17,9 +17,6 @@ from warren.wire.codec import Message, QueuedMessage
 class LinkConsumer(Consumer):
     """`tag` is its name on the link; `node` and `client_tag` say whose it is."""
 
-    node = ""
-    client_tag = ""
-
     def __init__(
         self,
         queue: AbstractQueue,
@@ -28,19 +25,21 @@ class LinkConsumer(Consumer):
         no_ack: bool,
         prefetch: int,
     ) -> None:
-        super().__init__(queue, deliveries, tag, no_ack, prefetch)
+        Consumer.__init__(self, queue, deliveries, tag, no_ack, prefetch)
+        self.node = ""
+        self.client_tag = ""
         self.window = LINK_WINDOW_DELIVERIES
 
     def can_take(self) -> bool:
-        return self.window > 0 and super().can_take()
+        return self.window > 0 and Consumer.can_take(self)
 
     def deliver(self, queued: QueuedMessage) -> None:
         self.window -= 1
-        super().deliver(queued)
+        Consumer.deliver(self, queued)
 
     def hand_over(self, message: Message, redelivered: bool) -> None:
         self.window -= 1
-        super().hand_over(message, redelivered)
+        Consumer.hand_over(self, message, redelivered)
 
     def grant(self, deliveries: int) -> None:
         self.window += deliveries

@@ -15,9 +15,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from warren.cluster.control import CancelConsumer, Consume, Counts, Delete, Get, Grant, Purge
+from warren.cluster.control import (
+    CancelConsumer,
+    Consume,
+    Counts,
+    Delete,
+    Get,
+    Grant,
+    Purge,
+    encode_acked,
+)
 from warren.model.counters import MessageCounters
 from warren.model.errors import AmqpError, SoftError, not_found
 from warren.model.limits import LINK_MESSAGE_BYTES, LINK_WINDOW_DELIVERIES
@@ -45,11 +54,16 @@ _REQUEUE: Final = 2
 GRANT_DELIVERIES: Final = LINK_WINDOW_DELIVERIES // 4
 
 
-class Unconfirmed(NamedTuple):
-    number: int
-    publisher: Publisher | None
-    sequence: int
-    message: Message
+class Unconfirmed:
+    """A publish on its way: our number of it, and the publisher with its own."""
+
+    def __init__(
+        self, number: int, publisher: Publisher | None, sequence: int, message: Message
+    ) -> None:
+        self.number = number
+        self.publisher = publisher
+        self.sequence = sequence
+        self.message = message
 
 
 class Waiting(Protocol):
@@ -88,6 +102,9 @@ class RemoteQueue(AbstractQueue):
         self._held: dict[Consumer, deque[Delivery]] = {}
         self._passed_on: dict[Consumer, int] = {}
         self._fetched: Delivery | None = None
+        # The method of the last publish: most are like the one before.
+        self._route_key: bytes | None = None
+        self._publish_method = b""
         self.epoch = 0
         """Grows with every link: settlements of deliveries that came over an older one are void."""
 
@@ -100,17 +117,28 @@ class RemoteQueue(AbstractQueue):
             return REJECTED
         self.number += 1
         self.unconfirmed.append(Unconfirmed(self.number, publisher, sequence, message))
-        self.asker.charge(len(message.body) + LINK_MESSAGE_BYTES)
+        credit = self.asker.credit
+        credit.charge(len(message.body) + LINK_MESSAGE_BYTES)
         if self.output is not None:
-            self.output.content(self.handle, _PUBLISH + message.route_key + b"\0", message)
+            self._send(message)
         return TAKEN if publisher is None else PENDING
+
+    def _send(self, message: Message) -> None:
+        if message.route_key is not self._route_key:
+            self._route_key = message.route_key
+            self._publish_method = _PUBLISH + message.route_key + b"\0"
+        assert self.output is not None, "asked by who calls"
+        self.output.content(self.handle, self._publish_method, message)
 
     def settled(self, number: int, multiple: bool, is_refused: bool) -> None:
         """The home's answer to publishes; numbers that were answered before are passed over."""
         unconfirmed = self.unconfirmed
         released = 0
-        while unconfirmed and unconfirmed[0].number <= number:
-            entry = unconfirmed.popleft()
+        while unconfirmed:
+            entry = unconfirmed[0]
+            if entry.number > number:
+                break
+            unconfirmed.popleft()
             released += len(entry.message.body) + LINK_MESSAGE_BYTES
             if entry.publisher is None:
                 continue
@@ -127,8 +155,7 @@ class RemoteQueue(AbstractQueue):
         self.epoch += 1
         for entry in self.unconfirmed:
             if entry.number > received:
-                method = _PUBLISH + entry.message.route_key + b"\0"
-                output.content(self.handle, method, entry.message)
+                self._send(entry.message)
         if self.consumers:
             self.asker.on_resumed(self)
 
@@ -316,11 +343,28 @@ class RemoteQueue(AbstractQueue):
     # Settling.
 
     def acked(self, run: list[QueuedMessage]) -> None:
-        output = self.output
-        if output is not None:
-            for queued in run:
-                if queued.store_offset == self.epoch:
-                    output.ack(self.handle, queued.sequence, False)
+        """Clients acknowledge many at once, and most in the order they came: told as one."""
+        if self.output is None:
+            return
+        first = last = 0
+        for queued in run:
+            if queued.store_offset != self.epoch:
+                continue
+            if first != 0 and queued.sequence == last + 1:
+                last += 1
+                continue
+            if first != 0:
+                self._send_acked(first, last)
+            first = last = queued.sequence
+        if first != 0:
+            self._send_acked(first, last)
+
+    def _send_acked(self, first: int, last: int) -> None:
+        assert self.output is not None, "asked by who calls"
+        if first == last:
+            self.output.ack(self.handle, first, False)
+        else:
+            self.output.method(self.handle, encode_acked(first, last - first + 1))
 
     def requeued(self, run: list[QueuedMessage]) -> None:
         self._nack(run, _REQUEUE)

@@ -96,6 +96,15 @@ class Deliveries:
         self.settled_below = tag + 1
         return taken
 
+    def take_run(self, first: int, count: int) -> list[QueuedMessage]:
+        """Forget so many deliveries from a tag on; those that are settled are passed over."""
+        taken = []
+        for candidate in range(first, min(first + count, self.next_tag)):
+            queued = self.unacked.pop(candidate, None)
+            if queued is not None:
+                taken.append(queued)
+        return taken
+
     def take_all(self) -> list[QueuedMessage]:
         taken = list(self.unacked.values())
         self.unacked.clear()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from inspect import iscoroutine
 from typing import Any, Final, cast
 
 from pamqp import commands
@@ -145,5 +144,5 @@ class DirectConnection(SessionServices):
 
 
 async def _finish(result: object) -> None:
-    if iscoroutine(result):
+    if isinstance(result, Coroutine):  # compiled ones too
         await result

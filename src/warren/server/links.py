@@ -29,7 +29,8 @@ from warren.cluster.control import (
     OfAsker,
     OpenQueue,
 )
-from warren.cluster.delegate import Delegate, Handle
+from warren.cluster.delegate import Delegate
+from warren.cluster.handles import Handle
 from warren.cluster.inbox import Inbox
 from warren.cluster.link_handshake import (
     NONCE_BYTES,

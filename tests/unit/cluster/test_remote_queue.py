@@ -7,12 +7,13 @@ import random
 
 import pytest
 
-from link_world import LinkWorld, Outcomes, RemoteClient, message
+from link_world import FRAME_MAX, LinkWorld, Outcomes, RemoteClient, message
+from warren.cluster.control import ACKED_IDS, MalformedControl, decode_acked
 from warren.model.errors import SoftError
 from warren.model.limits import LINK_UNCONFIRMED_BYTES_MAX, LINK_WINDOW_DELIVERIES
 from warren.queues.boundary import PENDING, REJECTED, TAKEN
 from warren.queues.settings import Overflow, QueueSettings
-from warren.wire.codec import QueuedMessage
+from warren.wire.codec import FrameReader, MethodFrame, QueuedMessage
 
 
 def nothing() -> None:
@@ -290,3 +291,37 @@ async def test_questions_fail_and_publishes_are_refused_until_the_home_can_be_re
     link.move()
     assert answers.confirms == [3]
     assert bodies_of(queue) == [b"3"]
+
+
+async def test_acknowledgements_of_many_reach_the_home_as_one_and_skip_what_is_not_meant(
+    link: LinkWorld,
+) -> None:
+    queue, remote = await link.declared()
+    client = RemoteClient()
+    for number in range(10):
+        queue.publish(message(b"%d" % number), None, 0)
+    await link.ask(remote.start_consumer(client.consumer(remote), nothing))
+    assert len(client.bodies()) == 10
+    link.asker_output.take()
+    client.deliveries.settle_requeued(client.deliveries.take(4, False))
+    link.move()  # and it is delivered again, with another tag
+    client.deliveries.ack(8, True)
+    octets = b"".join(link.asker_output.take())
+    reader = FrameReader(FRAME_MAX, FRAME_MAX)
+    sent = reader.feed(octets)
+    assert [decode_acked(event.payload) for event in sent] == [(1, 3), (5, 4)]
+    link.delegate.process(sent)
+    assert [queued.message.body for queued in queue_unacked(link)] == [b"8", b"9", b"3"]
+
+
+def queue_unacked(link: LinkWorld) -> list[QueuedMessage]:
+    (handle,) = link.delegate._handles.values()
+    return list(handle.deliveries.unacked.values())
+
+
+async def test_acknowledgements_that_make_no_sense_break_the_link(link: LinkWorld) -> None:
+    _, remote = await link.declared()
+    remote.publish(message(b""), None, 0)
+    link.move()
+    with pytest.raises(MalformedControl):
+        link.delegate.process([MethodFrame(remote.handle, ACKED_IDS + b"\0")])
