@@ -12,6 +12,7 @@ rest, and compares what clients were told with what is there:
     P2  what was confirmed was delivered or is still there: confirmed - delivered = nothing
     E2  epochs never go back at a replica
     E3  every copy that the record calls in sync has the same messages
+    and every copy is in sync again, for masters give mirrors what they lack
     and each publish was confirmed at most once
 """
 
@@ -198,8 +199,7 @@ class World:
         self.store.expire()
         for node in self.nodes.values():
             if node.is_up and not node.is_paused and node.part is not None:
-                if self.schedule.random.random() < 0.7:
-                    node.part.disk.sync()
+                node.part.work_on_disk()
                 node.part.act()
 
 
@@ -364,7 +364,7 @@ class Run:
             if node.part is None or not record.is_live(node.part.replica.me.id):
                 raise Violation(f"{node.name} has no part in the queue: {record}")
             if node.part.replica.me.id not in record.insync:
-                continue
+                raise Violation(f"{node.name} is not in sync: {record}")
             if self._bodies_at(node.part) != left:
                 other = self._bodies_at(node.part)
                 raise Violation(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from warren.flow.credit import Credit
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
+from warren.mirror.sync_pace import SyncSettings
+from warren.mirror.synchroniser import SyncEvent, Synchroniser
 from warren.queues.backing import BackingQueue
 from warren.queues.priority_backing import PriorityBacking
 from warren.storage.segment import SEGMENT_SHIFT, Segment, places_of
@@ -171,6 +173,12 @@ class ReplicaWorld:
         else:
             inner = PriorityBacking(max_priority, self.here.level)
         self.master = MasterBacking(inner, "here", self)
+        self.synchroniser = Synchroniser(self.master, self)
+        self.settings = SyncSettings(batch_size=5)
+        self.is_sync_paused = False
+        self.time_ms = 0
+        self.steps: list[tuple[int, Callable[[], None]]] = []
+        self.told: list[SyncEvent] = []
 
     # The ring.
 
@@ -183,7 +191,40 @@ class ReplicaWorld:
     def covered(self, member: str) -> None:
         self.complete.append(member)
 
+    # What a synchroniser asks for.
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def call_later(self, delay_ms: int, do: Callable[[], None]) -> None:
+        self.steps.append((self.time_ms + delay_ms, do))
+
+    def sync_settings(self) -> SyncSettings:
+        return self.settings
+
+    def sync_told(self, event: SyncEvent) -> None:
+        self.told.append(event)
+
     # What a test does.
+
+    def step(self) -> bool:
+        """Everything that is due goes on by one step; False if nothing is."""
+        for index in self.here.indexes.values():
+            index.finish_reads()
+        due = [do for at_ms, do in self.steps if at_ms <= self.time_ms]
+        self.steps = [(at_ms, do) for at_ms, do in self.steps if at_ms > self.time_ms]
+        for do in due:
+            do()
+        return bool(due)
+
+    def finish_sync(self) -> None:
+        for _ in range(10_000):
+            self.deliver()
+            self.sync_all()
+            self.synchroniser.wake()
+            if not self.step() and not self.synchroniser.is_syncing:
+                return
+        raise AssertionError("the synchronisation does not end")
 
     def join(self, name: str) -> Mirror:
         replica = self.replicas[name] = Replica(self.is_lazy)

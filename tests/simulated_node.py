@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 from replica_world import Replica as Disk
 from replica_world import message
 from simulated_store import LEASE_MS, Stored
+from simulated_synchronising import SimSynchronising
 from warren.mirror.frames import Frame, Payload
 from warren.mirror.gm_events import Timer
 from warren.mirror.group_record import GroupRecord, Member, SessionGone, make_member_id
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
 from warren.mirror.replica import Replica
+from warren.mirror.synchroniser import Synchroniser
 from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
@@ -239,8 +241,9 @@ class SimReplica:
         self.node = node
         self.world = node.world
         self.schedule = node.schedule
-        self.disk = Disk()
+        self.disk = Disk(is_lazy=self.schedule.random.random() < 0.3)
         self.saved = saved
+        self.synchroniser: Synchroniser | None = None
         self.has_ended = False
         self.inboxes: dict[str, Inbox] = {}
         self.received: dict[str, int] = {}
@@ -376,7 +379,22 @@ class SimReplica:
         self.received = dict(master.numbers)
         self._inherited = dict(master.numbers)
         replica.mirror = None
+        self.synchroniser = Synchroniser(master, SimSynchronising(self))
         return master
+
+    def work_on_disk(self) -> None:
+        """What is to be synced, paged out and read, now and then."""
+        random = self.schedule.random
+        if random.random() < 0.7:
+            self.disk.sync()
+        if random.random() < 0.1:
+            self.disk.page()
+        for index in self.disk.indexes.values():
+            index.turn()
+            if random.random() < 0.5:
+                index.finish_reads()
+        if self.synchroniser is not None:
+            self.synchroniser.consider(is_automatic=True)
 
     def step_down(self, replica: Replica) -> None:
         pass

@@ -28,10 +28,16 @@ class Coverage:
         assert self.lacking >= 0, "no more leaves than was there"
         return self.lacking == 0
 
-    def sent(self, level: int, boundary: int, count: int) -> bool:
-        """The mirror was sent all from `boundary` on; whether nothing is lacking now."""
-        assert boundary <= self.boundary.get(level, 0), "it goes down"
+    def sent(self, level: int, below: int, boundary: int, count: int) -> bool:
+        """Mirrors whose boundary is `below` were sent all from `boundary` on, so many messages.
+
+        Whether this one lacks nothing any more because of it.
+        """
+        if self.is_complete or self.boundary.get(level, 0) != below:
+            return False
         self.boundary[level] = boundary
         self.lacking -= count
         assert self.lacking >= 0, "no more is sent than was there"
-        return self.lacking == 0
+        if not any(self.boundary.values()):
+            self.lacking = 0  # what else was counted the disk has lost
+        return self.is_complete

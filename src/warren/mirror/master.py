@@ -16,7 +16,14 @@ from typing import Any, Final, Protocol
 
 from warren.mirror.batch import Batch, Unconfirmed
 from warren.mirror.coverage import Coverage
-from warren.mirror.instructions import Boundary, Instruction, Purged, encode
+from warren.mirror.instructions import (
+    Boundary,
+    Instruction,
+    Older,
+    Purged,
+    encode,
+    encode_messages,
+)
 from warren.mirror.mirror import Mirror
 from warren.mirror.outbox import Outbox
 from warren.queues.backing import BackingQueue
@@ -69,6 +76,8 @@ class MasterBacking(BackingQueue):
         self.held_by: dict[str, int] = {}
         """The last broadcast that each mirror holds, on disk if need be."""
         self.coverages: dict[str, Coverage] = {}
+        self.departed: set[tuple[int, int]] | None = None
+        """What has gone since a synchroniser asked to be told; a purge makes it None."""
         self.is_frozen = False
         self.is_deposed = False
         self._complete_batches: list[Batch] = []
@@ -179,6 +188,8 @@ class MasterBacking(BackingQueue):
 
     def _uncover(self, level: int, sequence: int) -> None:
         """Some mirror may never have had it."""
+        if self.departed is not None:
+            self.departed.add((level, sequence))
         for member, coverage in tuple(self.coverages.items()):
             if sequence == coverage.boundary.get(level):
                 # A mirror forgets a run as a whole: one run must not begin below its boundary.
@@ -188,6 +199,7 @@ class MasterBacking(BackingQueue):
 
     def purge(self) -> int:
         count: int = self.inner.purge()
+        self.departed = None
         self._count()
         self.flush()
         kept = tuple(self.unacked)
@@ -337,6 +349,15 @@ class MasterBacking(BackingQueue):
         self.coverages[member] = Coverage(dict(boundary), self.length + len(self.unacked))
         if self.coverages[member].is_complete:
             self.ring.covered(member)
+
+    def tell_older(self, older: Older, messages: list[Message]) -> None:
+        """Send messages to mirrors that came after them."""
+        self.flush()
+        self._broadcast(encode(self.number + 1, older, encode_messages(messages)))
+        span = (older.level, older.below, older.boundary)
+        for member, coverage in tuple(self.coverages.items()):
+            if coverage.sent(*span, len(messages)):
+                self.ring.covered(member)
 
     def forget_member(self, member: str) -> None:
         self.coverages.pop(member, None)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.mirror.instructions import Boundary, Changes, Older, Purged, RemovedRun, decode
+from warren.queues.boundary import TAKEN
 from warren.storage.replication import put_at, put_older, remove, remove_span
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message
@@ -83,13 +84,11 @@ class Mirror:
             if isinstance(instruction, Changes):
                 self._change(instruction, messages, received)
             elif isinstance(instruction, Older):
-                self._put_older(instruction, messages)
+                self._put_older(instruction, messages, received)
             else:
                 self._purge(instruction)
         else:
             received.unsafe = 1
-        if isinstance(instruction, Older):
-            received.unsafe = 1  # nobody waits for what was confirmed long ago
         received.confirmed(0)
 
     def _begin(self, instruction: Boundary) -> None:
@@ -109,7 +108,7 @@ class Mirror:
             queue = self._level(level)
             for sequence in range(first, first + count):
                 message = messages[place]
-                if put_at(queue, sequence, message, expiries[place], received) == 0:
+                if put_at(queue, sequence, message, expiries[place], received) == TAKEN:
                     received.unsafe -= 1
                 place += 1
         for origin, first, count in changes.origins:
@@ -124,14 +123,18 @@ class Mirror:
         if first >= self.boundary.get(level, 0):
             remove(self._level(level), first, count, body_bytes)
 
-    def _put_older(self, older: Older, messages: list[Message]) -> None:
+    def _put_older(self, older: Older, messages: list[Message], received: Received) -> None:
+        """They were confirmed long ago, but whoever counts on this copy counts on its disk."""
         assert self.boundary is not None
         if self.boundary.get(older.level, 0) != older.below:
+            received.unsafe = 1
             return
         queue = self._level(older.level)
+        queue.next_sequence = max(queue.next_sequence, older.below)
         expiries = older.expiries or (0,) * len(messages)
         for sequence, message, expires in zip(older.sequences, messages, expiries, strict=True):
-            put_older(queue, sequence, message, expires)
+            if put_older(queue, sequence, message, expires, received) == TAKEN:
+                received.unsafe -= 1
         self.boundary[older.level] = older.boundary
         queue.page_out()
 

@@ -12,9 +12,10 @@ cpdef int put_at(
     object publisher,
 ) except -1
 @cython.locals(queued=QueuedType)
-cpdef object put_older(
-    VariableQueueType queue, uint64_t sequence, MessageType message, int64_t expires_at_ms
-)
+cpdef int put_older(
+    VariableQueueType queue, uint64_t sequence, MessageType message, int64_t expires_at_ms,
+    object publisher,
+) except -1
 @cython.locals(end=uint64_t, gone=list, paged_out=Py_ssize_t, queued=QueuedType, sizes=Py_ssize_t)
 cpdef object remove(
     VariableQueueType queue, uint64_t first, Py_ssize_t count, Py_ssize_t body_bytes

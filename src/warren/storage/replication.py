@@ -19,7 +19,7 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from warren.queues.boundary import Publisher
+from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.storage.segment import pieces_of
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
@@ -44,18 +44,28 @@ def put_at(
     return outcome
 
 
-def put_older(queue: VariableQueue, sequence: int, message: Message, expires_at_ms: int) -> None:
-    """Add a message that is older than all there are; nobody waits for it to be safe."""
+def put_older(
+    queue: VariableQueue,
+    sequence: int,
+    message: Message,
+    expires_at_ms: int,
+    publisher: Publisher,
+) -> int:
+    """Add a message that is older than all there are; TAKEN or PENDING."""
     queued = QueuedMessage(message, sequence, expires_at_ms)
     queued.redelivered = True
     queued.size = len(message.body)
     heappush(queue.returned, (sequence, queued))
     queue.length += 1
     queue.ready_bytes += queued.size
-    if queue.is_durable and message.properties.persistent:
-        queue.persistent_count += 1
-        queue.persistent_bytes += queued.size
-        queue.indexed().publish(queued)
+    if not (queue.is_durable and message.properties.persistent):
+        return TAKEN
+    queue.persistent_count += 1
+    queue.persistent_bytes += queued.size
+    queued.publisher = publisher
+    queued.publisher_sequence = sequence
+    queue.indexed().publish(queued)
+    return PENDING
 
 
 def remove(queue: VariableQueue, first: int, count: int, body_bytes: int) -> None:

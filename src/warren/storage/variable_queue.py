@@ -6,13 +6,14 @@ come and go, and what is not in memory is read when it is needed, or a little be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any, Final
 
 from warren.queues.backing_figures import BackingFigures, OperationRates
 from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.storage.browsing import browse
+from warren.storage.collecting import Piece, collect
 from warren.storage.paged_messages import PagedMessages, is_bodiless, runs_of_sequences
 from warren.storage.paging_host import QueueIndexClient, Reader
 from warren.storage.sub_queues import sub_queues
@@ -174,6 +175,12 @@ class VariableQueue(PagedMessages):
 
     async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
         return await browse(self, self._reader, offset, limit, bytes_max)
+
+    def collect(
+        self, below: int, unacked: Iterable[QueuedMessage], done: Callable[[Piece], None]
+    ) -> None:
+        """The newest messages older than `below`, and of `unacked`, which clients have."""
+        collect(self, self._reader, below, unacked, done)
 
     def delete(self) -> None:
         self._forget()
