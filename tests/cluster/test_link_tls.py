@@ -66,7 +66,7 @@ def tls_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsNodes]:
 
 def failure_of(node: NodeProcess) -> str:
     node.launch()
-    assert node.await_end() == EXIT_UNAVAILABLE, node.log()
+    assert node.await_end(200) == EXIT_UNAVAILABLE, node.log()
     return next(line for line in node.log().splitlines() if line.startswith("Error: "))
 
 

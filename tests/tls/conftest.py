@@ -15,7 +15,7 @@ from pika.adapters.blocking_connection import BlockingConnection
 from broker_process import BrokerProcess, free_port
 from certificates import Authority, Issued
 
-SEEN_WITHIN_S = 30.0
+SEEN_WITHIN_S = 60.0
 
 
 class TlsBroker(BrokerProcess):

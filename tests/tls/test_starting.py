@@ -25,7 +25,7 @@ def server(authority: Authority) -> Issued:
 def failure_of(directory: Path, options: str) -> str:
     broker = BrokerProcess(directory, f"listeners.ssl.1 = 127.0.0.1:{free_port()}\n{options}")
     process = broker.launch()
-    assert process.wait(60) == EXIT_UNAVAILABLE
+    assert process.wait(200) == EXIT_UNAVAILABLE
     (line,) = [line for line in broker.log().splitlines() if line.startswith("Error: ")]
     return line.removeprefix("Error: ")
 

@@ -81,7 +81,7 @@ def log() -> io.StringIO:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not is_so():  # noqa: ASYNC110 - nothing else tells
             await asyncio.sleep(0.01)
 
