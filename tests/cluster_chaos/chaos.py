@@ -40,6 +40,7 @@ AGREE_S_MAX: Final = 60.0
 DRAIN_S_MAX: Final = 60.0
 QUIET_S: Final = 3.0
 CALM_EVERY: Final = 3
+SLOW: Final = "forgive errors while a session was lost though nothing was done to its node"
 
 
 class ChaosFailed(AssertionError):
@@ -54,9 +55,10 @@ class Chaos:
         self.expected = Expectations()
         self.world = World(directory)
         self.rounds = 0
+        self.is_slow_machine = False
         self.clients: list[ChaosClient] = []
 
-    def run(self, seconds: float, round_s: float) -> None:
+    def run(self, seconds: float, round_s: float, rounds_max: int) -> None:
         print(f"seed {self.seed}, everything in {self.directory}", flush=True)
         deadline = time.monotonic() + seconds
         try:
@@ -65,7 +67,7 @@ class Chaos:
             self._make_clients()
             for client in self.clients:
                 client.start()
-            while self.rounds == 0 or time.monotonic() < deadline:
+            while self.rounds < rounds_max and time.monotonic() < deadline:
                 self._round(min(round_s, max(5.0, deadline - time.monotonic())))
             self._drain()
         finally:
@@ -90,17 +92,25 @@ class Chaos:
         for client in self.clients:
             client.gate.open()
         self.expected.is_calm = is_calm
+        sessions_lost = self._sessions_lost()
         began = time.monotonic()
         for done in doings:
             self._say(f"{time.monotonic() - began:6.1f} s: {done}")
-            self._require_kept()
+            if not is_calm:
+                self._require_kept()
         # Before they rest, since what they wait for still counts.
         self.world.await_ready()
         self._let_clients_rest()
         self.expected.is_calm = False
+        if is_calm and self.is_slow_machine and self._sessions_lost() > sessions_lost:
+            self._say("a session was lost: this machine is too slow to tell whose errors these are")
+            self.expected.problems.clear()
         self._require_kept()
         self._await_agreement()
         self._say(f"round {self.rounds}: all agree; {dict(self.expected.counts)}")
+
+    def _sessions_lost(self) -> int:
+        return sum(node.log().count(" node is down ") for node in self.world.nodes)
 
     def _let_clients_rest(self) -> None:
         for client in self.clients:
@@ -196,6 +206,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="for about how long")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--round", type=float, default=40.0, help="seconds of harm per round")
+    parser.add_argument("--rounds", type=int, default=1_000, help="at most so many")
+    parser.add_argument("--slow", action="store_true", help=SLOW)
     parser.add_argument("--keep", type=Path, help="where to work, and to leave everything")
     options = parser.parse_args()
     reason = enter_own_network("cluster_chaos.chaos")
@@ -205,8 +217,9 @@ def main() -> int:
     directory = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     chaos = Chaos(directory, options.seed)
+    chaos.is_slow_machine = options.slow
     try:
-        chaos.run(options.minutes * 60, options.round)
+        chaos.run(options.minutes * 60, options.round, options.rounds)
     except AssertionError as failure:
         print(f"FAILED: {failure}", file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from acceptance.raw_client import Frame
 from cluster_chaos.expectations import Expectations
 from cluster_chaos.talking import ChannelClosed, ConnectionClosed, Hangs, Talk, Trouble
 from cluster_chaos.world import ChaosNode
@@ -73,6 +74,9 @@ class ChaosClient:
     def step(self, talk: Talk) -> None:
         raise NotImplementedError
 
+    def take(self, talk: Talk, frame: Frame) -> None:
+        """What comes while it does nothing."""
+
     def settle(self, talk: Talk) -> None:
         """Before it rests: wait for answers that are due."""
 
@@ -94,16 +98,21 @@ class ChaosClient:
             self.is_resting.clear()
             self._guarded(self.step)
             if self.pause_s and self.talk is not None:
-                self._guarded(lambda talk: talk.rest(self.chance.uniform(0, self.pause_s)))
+                self._guarded(lambda talk: self._idle(talk, self.chance.uniform(0, self.pause_s)))
             return
         if not self.is_resting.is_set():
             if self.talk is not None:
                 self._guarded(self.settle)
             self.is_resting.set()
         if self.talk is not None:
-            self._guarded(lambda talk: talk.rest(0.05))
+            self._guarded(lambda talk: self._idle(talk, 0.05))
         else:
             time.sleep(0.05)
+
+    def _idle(self, talk: Talk, seconds: float) -> None:
+        frame = talk.receive(seconds)
+        if frame is not None:
+            self.take(talk, frame)
 
     def _guarded(self, work: Callable[[Talk], None]) -> None:
         try:

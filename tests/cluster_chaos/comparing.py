@@ -15,6 +15,7 @@ from warren.metadata.keys import KeyKind, parse_key
 
 SHOWN_MAX: Final = 6
 EXCLUSIVE: Final = "exclusive queue"
+NODE: Final = "node"
 _EXCHANGE_FIELDS: Final = ("vhost", "name", "type", "durable", "auto_delete", "internal")
 
 
@@ -42,7 +43,11 @@ def _binding(binding: dict[str, Any]) -> Thing:
 
 
 def things_of_etcd(world: World) -> set[Thing]:
-    return asyncio.run(_things_of_etcd(world.metadata))
+    return {thing for thing in asyncio.run(_things_of_etcd(world.metadata)) if thing[0] != NODE}
+
+
+def has_session(world: World, node: ChaosNode) -> bool:
+    return (NODE, node.name) in asyncio.run(_things_of_etcd(world.metadata))
 
 
 async def _things_of_etcd(metadata: str) -> set[Thing]:
@@ -75,7 +80,7 @@ def _stored(kind: KeyKind, parts: tuple[str, ...], value: bytes) -> Iterator[Thi
         binding = decode_binding(value)
         end = (binding.destination.kind.value, binding.destination.name)
         yield ("binding", binding.source, *end, binding.routing_key)
-    elif kind in {KeyKind.USER, KeyKind.VHOST}:
+    elif kind in {KeyKind.USER, KeyKind.VHOST, KeyKind.NODE}:
         yield (kind.value, parts[0])
     elif kind is KeyKind.POLICY:
         yield ("policy", parts[1])

@@ -85,6 +85,10 @@ class Expectations:
         if is_twice and not is_redelivered:
             self.complain(f"message {id_} came again, and is not marked as redelivered")
 
+    def backlog(self) -> int:
+        """About how many messages are waiting."""
+        return len(self._confirmed) - len(self._received)
+
     def missing(self) -> list[str]:
         """Confirmed and never seen; to be asked when all queues have been emptied."""
         with self._lock:

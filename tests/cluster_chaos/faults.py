@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from cluster_chaos.comparing import has_session
 from cluster_chaos.network import HUB
 from cluster_chaos.world import ChaosNode, World
 
 PAUSE_S_MAX: Final = 20.0
 CUT_S_MAX: Final = 25.0
 DOWN_S_MAX: Final = 12.0
+WELL_S_MAX: Final = 60.0
 
 
 @contextmanager
@@ -73,11 +75,24 @@ FAULTS: Final = {
 }
 
 
+def await_well(world: World, nodes: list[ChaosNode]) -> None:
+    deadline = time.monotonic() + WELL_S_MAX
+    while not all(has_session(world, node) for node in nodes):
+        names = ", ".join(node.name for node in nodes)
+        assert time.monotonic() < deadline, f"no session within {WELL_S_MAX:g} s: {names}"
+        world.revive()
+        time.sleep(0.2)
+
+
 def hurt(world: World, chance: random.Random, seconds: float) -> Iterator[str]:
-    """Hurt one or two nodes for a while, one after another or overlapping; says what it did."""
+    """Hurt one or two nodes for a while, one after another or overlapping; says what it did.
+
+    There is always one that is well: what belongs to no node ends when all are down.
+    """
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0:
-        first, second = chance.sample(world.nodes, 2)
+        first, second, *others = chance.sample(world.nodes, len(world.nodes))
+        await_well(world, others)
         fault = chance.choice([*FAULTS])
         lasts_s = min(chance.uniform(0, FAULTS[fault]) * chance.choice([0.1, 1]), left_s)
         with fault(world, first):

@@ -13,6 +13,8 @@ from cluster_chaos.talking import ANSWER_S_MAX, ConnectionClosed, Hangs, Talk
 
 WINDOW: Final = 50
 PREFETCH: Final = 20
+# Publishers wait for consumers, so that emptying the queues in the end takes no longer than a run.
+BACKLOG_MAX: Final = 5_000
 _PERSISTENT: Final = encode_properties(delivery_mode=2)
 
 
@@ -34,8 +36,9 @@ class Publisher(ChaosClient):
         talk.ask("confirm.select")
 
     def step(self, talk: Talk) -> None:
-        for _ in range(self.chance.choice([1, 5, 30])):
-            self._publish(talk, self.chance.choice(self.queues))
+        if self.expected.backlog() < BACKLOG_MAX:
+            for _ in range(self.chance.choice([1, 5, 30])):
+                self._publish(talk, self.chance.choice(self.queues))
         self._answers(talk, WINDOW)
 
     def settle(self, talk: Talk) -> None:
@@ -56,8 +59,12 @@ class Publisher(ChaosClient):
             waited_s = 0 if frame is not None else waited_s + 1
             if waited_s > ANSWER_S_MAX:
                 raise Hangs(f"publishes are not answered: {dict(islice(self._open.items(), 5))}")
-            if frame is not None and frame.type == METHOD:
-                self._answered(frame)
+            if frame is not None:
+                self.take(talk, frame)
+
+    def take(self, talk: Talk, frame: Frame) -> None:
+        if frame.type == METHOD:
+            self._answered(frame)
 
     def _answered(self, frame: Frame) -> None:
         method = decode_method(frame.payload)
@@ -100,10 +107,10 @@ class Consumer(ChaosClient):
     def step(self, talk: Talk) -> None:
         frame = talk.receive(0.2)
         while frame is not None:
-            self._take(talk, frame)
+            self.take(talk, frame)
             frame = talk.receive(0.01) if self.gate.is_open else None
 
-    def _take(self, talk: Talk, frame: Frame) -> None:
+    def take(self, talk: Talk, frame: Frame) -> None:
         if frame.type == METHOD:
             method = decode_method(frame.payload)
             if method.name == "basic.deliver":

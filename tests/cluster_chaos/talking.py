@@ -95,10 +95,6 @@ class Talk:
             if time.monotonic() > deadline:
                 return None
 
-    def rest(self, seconds: float) -> None:
-        """Nothing is expected, but the connection is kept."""
-        self.receive(seconds)
-
     def _beat(self) -> None:
         if time.monotonic() - self._beat_at > HEARTBEAT_S / 3:
             self._beat_at = time.monotonic()

@@ -111,11 +111,19 @@ class World:
             node.start()
         self.await_ready()
 
+    def revive(self) -> None:
+        """Whoever runs nodes starts those again that could not start, as when cut off from etcd."""
+        for node in self.nodes:
+            if node.process is not None and not node.is_running:
+                last = node.log().rstrip().rpartition("\n")[2]
+                assert last.startswith("Error: "), f"{node.name} has ended:\n{node.log()[-3000:]}"
+                node.start()
+
     def await_ready(self) -> None:
         deadline = time.monotonic() + READY_S_MAX
         for node in self.nodes:
             while not node.is_ready():
-                assert node.is_running, f"{node.name} has ended:\n{node.log()[-3000:]}"
+                self.revive()
                 assert time.monotonic() < deadline, (
                     f"{node.name} is not ready:\n{node.log()[-3000:]}"
                 )

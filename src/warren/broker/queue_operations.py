@@ -17,6 +17,7 @@ from warren.broker.topology import Topology
 from warren.broker.writer import TopologyWriter
 from warren.metadata.store import CHECKS_AT_ONCE
 from warren.model.errors import (
+    QueueGone,
     SoftError,
     connection_forced,
     not_found,
@@ -102,7 +103,7 @@ class QueueOperations:
             return 0
         require_access(queue.record, connection_id)
         if queue.is_remote:
-            return await queue.delete_at_home(if_unused, if_empty)
+            return await self._delete_at_home(queue, if_unused, if_empty)
         if if_empty and queue.message_count:
             raise precondition_failed(f"{queue.record} not empty")
         if if_unused and queue.consumer_count:
@@ -110,6 +111,19 @@ class QueueOperations:
         message_count = queue.message_count
         await self._remove([queue])
         return message_count
+
+    async def _delete_at_home(self, queue: AbstractQueue, if_unused: bool, if_empty: bool) -> int:
+        name = queue.record.name
+        while self._topology.queues.get(name) is queue:
+            try:
+                return await queue.delete_at_home(if_unused, if_empty)
+            except QueueGone:
+                await self._writer.settle(name)
+        return 0
+
+    async def settle(self, name: str) -> None:
+        """Know as much of the queue as its home did when it was asked in vain."""
+        await self._writer.settle(name)
 
     async def drop_exclusive(self, connection_id: str) -> None:
         for name in sorted(self._arriving.pop(connection_id, ())):

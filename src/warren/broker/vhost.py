@@ -106,6 +106,10 @@ class VirtualHost:
     async def declare_named_queue(self, record: QueueRecord) -> AbstractQueue:
         return await self._queue_operations.declare(record)
 
+    async def settle_queue(self, name: str) -> None:
+        """After QueueGone: wait until this node knows what has become of the queue."""
+        await self._queue_operations.settle(name)
+
     async def delete_queue(
         self, name: str, if_unused: bool, if_empty: bool, connection_id: str
     ) -> int:

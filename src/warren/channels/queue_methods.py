@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pamqp import commands
 
 from warren.broker.predeclared import require_not_default
 from warren.channels.channel import Channel
 from warren.channels.names import arguments_of, clean_name, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
-from warren.model.errors import not_found
+from warren.model.errors import QueueGone, not_found
 from warren.model.records import (
     BindingRecord,
     Destination,
@@ -17,7 +19,11 @@ from warren.model.records import (
     describe_queue,
 )
 from warren.queues.arguments import dead_letter_exchange_of
+from warren.queues.boundary import AbstractQueue
 from warren.wire.methods import Method
+
+# Each means that somebody has deleted the queue between its declaration and a look at it.
+GONE_ATTEMPTS_MAX: Final = 1_000
 
 
 async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | None:
@@ -27,13 +33,22 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
     vhost, connection_id = channel.vhost, channel.session.host.connection_id
     if method.passive:
         queue = vhost.lookup_queue(name, connection_id)
-    else:
-        record = _record(channel, method, name)
-        await channel.session.host.storage_ready()
+        return await _declared(channel, queue, method.nowait)
+    record = _record(channel, method, name)
+    await channel.session.host.storage_ready()
+    for _ in range(GONE_ATTEMPTS_MAX):
         queue = await vhost.declare_named_queue(record)
+        try:
+            return await _declared(channel, queue, method.nowait)
+        except QueueGone:  # deleted at this moment by somebody else: then it is declared again
+            await vhost.settle_queue(record.name)
+    raise QueueGone(describe_queue(record.name, vhost.name))
+
+
+async def _declared(channel: Channel, queue: AbstractQueue, nowait: bool) -> Method | None:
     queue.touch()
     channel.last_queue = queue.record.name
-    if method.nowait:
+    if nowait:
         queue.require_home()
         return None
     messages, consumers = queue.message_count, queue.consumer_count

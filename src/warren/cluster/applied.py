@@ -59,6 +59,11 @@ class AppliedRevisions:
         finally:
             del self._waiting[token]
 
+    def stop_waiting(self) -> None:
+        for _, signal in self._waiting.values():
+            if not signal.done():
+                signal.set_result(None)
+
     def _wake(self) -> None:
         slowest = min(self._applied.values(), default=None)
         for revision, signal in self._waiting.values():

@@ -24,6 +24,7 @@ from warren.cluster.control import (
     Control,
     Done,
     Failed,
+    Gone,
     MalformedControl,
     NoSuchQueue,
     OpenQueue,
@@ -39,8 +40,9 @@ from warren.cluster.inquiries import Inquiries
 from warren.cluster.remote_queue import RemoteQueue, home_down
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
-from warren.model.errors import SoftError
+from warren.model.errors import QueueGone, SoftError
 from warren.model.limits import LINK_HANDLES_MAX, LINK_UNCONFIRMED_BYTES_MAX, MIRROR_CHANNEL
+from warren.model.records import describe_queue
 from warren.wire.codec import Message, OutputBuffer, PropertyBlock
 
 _NACK_IDS = b"\x00\x3c\x00\x78"
@@ -112,7 +114,7 @@ class Asker:
         self.is_lost = True
         self.disconnected()
         for queue in tuple(self._queues.values()):
-            self._lose(queue)
+            self._lose(queue, home_down(queue))
         # What is left was asked about queues that have been deleted meanwhile.
         calls, self._calls = self._calls, {}
         for call in calls.values():
@@ -138,9 +140,11 @@ class Asker:
             case Done(number, numbers):
                 self._answer(number, numbers)
             case Failed(number, code, name, explanation):
-                call = self._calls.pop(number, None)
-                if call is not None and not call.answer.done():
-                    call.answer.set_exception(SoftError(code, name, explanation))
+                self._fail(number, SoftError(code, name, explanation))
+            case Gone(number) if number in self._calls:
+                self._fail(number, _gone(self._calls[number].queue))
+            case Gone():
+                pass
             case QueueOpened() | NoSuchQueue() | ConsumerCancelled():
                 queue = self._queues.get(control.handle)
                 if queue is not None:
@@ -163,7 +167,7 @@ class Asker:
                 assert self.output is not None, "it has just been heard"
                 queue.connected(self.output, received)
             case NoSuchQueue():
-                self._lose(queue)
+                self._lose(queue, _gone(queue))
             case ConsumerCancelled(_, consumer):
                 queue.consumer_cancelled(consumer.encode())
 
@@ -176,6 +180,11 @@ class Asker:
             call.answered()
         if not call.answer.done():
             call.answer.set_result(numbers)
+
+    def _fail(self, number: int, error: SoftError) -> None:
+        call = self._calls.pop(number, None)
+        if call is not None and not call.answer.done():
+            call.answer.set_exception(error)
 
     # What queues need of it.
 
@@ -269,18 +278,20 @@ class Asker:
         record = queue.record
         self.tell(OpenQueue(queue.handle, record.vhost, record.name, lowest, queue.origin))
 
-    def _lose(self, queue: RemoteQueue) -> None:
+    def _lose(self, queue: RemoteQueue, error: SoftError) -> None:
         """It is not there; a mirrored one may be elsewhere."""
         if queue.is_mirrored:
             self.on_homeless(queue)
         else:
-            self._forget(queue)
+            self._forget(queue, error)
 
-    def _forget(self, queue: RemoteQueue) -> None:
+    def _forget(self, queue: RemoteQueue, error: SoftError) -> None:
         del self._queues[queue.handle]
         for number, call in tuple(self._calls.items()):
             if call.queue is queue:
-                del self._calls[number]
-                if not call.answer.done():
-                    call.answer.set_exception(home_down(queue))
+                self._fail(number, error)
         queue.lost()
+
+
+def _gone(queue: RemoteQueue) -> QueueGone:
+    return QueueGone(describe_queue(queue.record.name, queue.record.vhost))

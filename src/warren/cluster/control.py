@@ -195,6 +195,12 @@ class Dismiss(_Tagged, frozen=True):
     id: int
 
 
+class Gone(_Tagged, frozen=True):
+    """The queue that was asked about is not here (any more)."""
+
+    id: int
+
+
 # News.
 
 
@@ -275,6 +281,7 @@ Control: TypeAlias = (
     | Delete
     | Done
     | Failed
+    | Gone
     | Inquire
     | AnswerBegins
     | AnswerPart

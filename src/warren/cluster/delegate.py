@@ -26,6 +26,7 @@ from warren.cluster.control import (
     Done,
     Failed,
     Get,
+    Gone,
     Grant,
     Held,
     Inquire,
@@ -46,7 +47,8 @@ from warren.cluster.control import (
 from warren.cluster.handles import Handle, ServedQueues
 from warren.cluster.inbox import Inbox
 from warren.cluster.link_consumer import LinkConsumer
-from warren.model.errors import AmqpError, metadata_unreachable, not_found
+from warren.metadata.store import MetadataError
+from warren.model.errors import AmqpError, metadata_unreachable
 from warren.model.limits import MIRROR_CHANNEL
 from warren.queues.boundary import AbstractQueue, Holder
 from warren.queues.consumers import Consumer
@@ -218,8 +220,7 @@ class Delegate:
         handle = self._handles.get(request.handle)
         queue = handle.queue if handle is not None else None
         if handle is None or not isinstance(queue, Queue) or queue.is_deleted:
-            error = not_found("the queue is not there any more")
-            self._fail(request.id, error)
+            self.tell(Gone(request.id))
             return
         if self._around.is_frozen:
             self._fail(request.id, metadata_unreachable(f"the home of {queue.record} is frozen"))
@@ -298,12 +299,16 @@ class Delegate:
         self._around.output.content(handle.number, method, queued.message)
 
     async def _delete(self, queue: Queue, request: Delete) -> None:
-        vhost = self._around.vhosts[queue.record.vhost]
+        vhost = self._around.vhosts.get(queue.record.vhost)
         owner = queue.record.owner or ""
+        count = 0
         try:
-            count = await vhost.delete_queue(
-                queue.record.name, request.if_unused, request.if_empty, owner
-            )
+            if vhost is not None:
+                count = await vhost.delete_queue(
+                    queue.record.name, request.if_unused, request.if_empty, owner
+                )
             self.tell(Done(request.id, (count,)))
         except AmqpError as error:
             self._fail(request.id, error)
+        except MetadataError as error:
+            self._fail(request.id, metadata_unreachable(str(error)))

@@ -69,6 +69,9 @@ class Dispatch:
             return refusal.response()
         except REFUSED as error:
             return refusal_of(error).response()
+        except asyncio.CancelledError:
+            # It took longer than a node that stops can wait.
+            return Refusal(503, "service_unavailable", "the node is stopping").response()
 
     async def _respond(self, request: Request, peers: Peers) -> Response:
         resource, parts = self._find(request)

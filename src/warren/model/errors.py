@@ -45,6 +45,16 @@ class SoftError(AmqpError):
     """Closes the channel."""
 
 
+class QueueGone(SoftError):
+    """Another node was asked about a queue that it does not have: one of the two is behind.
+
+    Whoever can look again, when it knows more, does; to others the queue is not there.
+    """
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(404, "NOT_FOUND", f"no {queue}")
+
+
 class HardError(AmqpError):
     """Closes the connection."""
 

@@ -207,7 +207,7 @@ class Cluster:
 
     async def leave(self) -> None:
         """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
-        self._store.is_leaving = True
+        self._store.leave()
         await self.keeper.stop()
         self.states.stop()
         if self._context.tenure.is_frozen:

@@ -26,6 +26,11 @@ class ClusterStore(EtcdStore):
         self.is_leaving = False
         """The others have stopped talking to this node, or are about to."""
 
+    def leave(self) -> None:
+        """Nobody has to be waited for any more; who does so already is not kept either."""
+        self.is_leaving = True
+        self.applied.stop_waiting()
+
     async def transact(self, checks: Sequence[Check], changes: Sequence[Operation]) -> bool:
         try:
             revision = await self.commit(checks, changes)

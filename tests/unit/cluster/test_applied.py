@@ -54,3 +54,12 @@ async def test_a_node_without_a_session_does_not_count() -> None:
     applied = revisions()
     applied.heard("a", 1)
     assert applied.behind(5) == []
+
+
+async def test_who_leaves_the_cluster_waits_for_nobody() -> None:
+    applied = revisions()
+    applied.joined("a")
+    waiting = asyncio.ensure_future(applied.wait(5))
+    await asyncio.sleep(0)
+    applied.stop_waiting()
+    await asyncio.wait_for(waiting, 10)

@@ -9,7 +9,7 @@ import pytest
 
 from link_world import FRAME_MAX, LinkWorld, Outcomes, RemoteClient, message
 from warren.cluster.control import ACKED_IDS, MalformedControl, decode_acked
-from warren.model.errors import SoftError
+from warren.model.errors import QueueGone, SoftError
 from warren.model.limits import LINK_UNCONFIRMED_BYTES_MAX, LINK_WINDOW_DELIVERIES
 from warren.queues.boundary import PENDING, REJECTED, TAKEN
 from warren.queues.settings import Overflow, QueueSettings
@@ -325,3 +325,16 @@ async def test_acknowledgements_that_make_no_sense_break_the_link(link: LinkWorl
     link.move()
     with pytest.raises(MalformedControl):
         link.delegate.process([MethodFrame(remote.handle, ACKED_IDS + b"\0")])
+
+
+async def test_a_queue_that_is_gone_at_its_home_is_not_a_home_that_is_down(link: LinkWorld) -> None:
+    """This node has not heard yet that the queue was deleted."""
+    _, unused = await link.declared("unused")
+    _, used = await link.declared("used")
+    assert await link.ask(used.counts()) == (0, 0)
+    for name in ("unused", "used"):
+        await link.world.vhost.delete_queue(name, False, False, "")
+    for remote in (unused, used):
+        with pytest.raises(QueueGone) as gone:
+            await link.ask(remote.counts())
+        assert gone.value.reply_text == f"NOT_FOUND - no {remote.record}"
