@@ -195,7 +195,14 @@ class Chaos:
         missing = self.expected.missing()
         if missing:
             self.expected.complain(f"{len(missing)} confirmed messages are lost: {missing[:8]}")
+            self.expected.complain(f"what nodes say of the queues: {self._queues_as_told()}")
         self._require_kept()
+
+    def _queues_as_told(self) -> list[tuple[object, ...]]:
+        """For whoever has to find out: are the messages there, and who has them?"""
+        queues = self.world.nodes[0].ask("/api/queues")
+        facts = ("name", "node", "messages_ready", "messages_unacknowledged", "consumers")
+        return [tuple(q.get(f) for f in facts) for q in queues if q["name"] in QUEUES]
 
     def _say(self, what: str) -> None:
         print(what, flush=True)

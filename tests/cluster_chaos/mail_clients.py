@@ -101,8 +101,8 @@ class Consumer(ChaosClient):
         self._header: tuple[int, bool, int] | None = None
         self._body = b""
         talk.ask("basic.qos", prefetch_count=PREFETCH)
-        for queue in self.queues:
-            talk.ask("basic.consume", queue=queue, consumer_tag=queue)
+        for queue in self.queues:  # the answer to one may come after deliveries of another
+            talk.send("basic.consume", queue=queue, consumer_tag=queue)
 
     def step(self, talk: Talk) -> None:
         frame = talk.receive(0.2)

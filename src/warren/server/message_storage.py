@@ -59,6 +59,7 @@ class MessageStorage:
         self._committers: dict[str, Committer] = {}
         self._last_error: int | None = None
         self._opening: dict[str, asyncio.Future[None]] = {}
+        self._is_closing = False
         self.vhosts: dict[str, VhostStorage] = {}
         # Told when the disk does not take what is written.
         self.on_failure: Callable[[OSError], None] | None = None
@@ -102,7 +103,7 @@ class MessageStorage:
 
     async def open(self, vhost: str) -> None:
         """Find what a virtual host has on disk, or make room for it; once, however often asked."""
-        if vhost in self.vhosts:
+        if vhost in self.vhosts or self._is_closing:
             return
         opening = self._opening.get(vhost)
         if opening is None:
@@ -120,6 +121,10 @@ class MessageStorage:
                 _log.warning("messages of unknown queues deleted", vhost=vhost, queues=count)
 
     async def close(self) -> None:
+        """A cluster may make another virtual host meanwhile: nothing is opened any more."""
+        self._is_closing = True
+        if self._opening:
+            await asyncio.wait([*self._opening.values()])
         for vhost, storage in self.vhosts.items():
             try:
                 async with asyncio.timeout(CLOSE_S_MAX):
