@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from index_world import PERSISTENT
 from warren.server import message_storage
 from warren.server.data_directory import DataDirectoryError
 from warren.server.message_storage import MessageStorage
+from warren.storage.layout import vhost_directory
 from warren.wire.codec import Message, QueuedMessage
 
 FAULTS = [
@@ -75,3 +77,16 @@ async def test_a_start_that_takes_long_says_what_it_is_at(
     (end,) = [record for record in caplog.records if record.message == "messages recovered"]
     assert end.facts["messages"] == 100  # type: ignore[attr-defined]
     assert end.facts["after"] == "a clean stop"  # type: ignore[attr-defined]
+
+
+async def test_a_virtual_host_that_comes_while_a_node_stops_is_not_opened(tmp_path: Path) -> None:
+    storage = MessageStorage(tmp_path)
+    await storage.open("/")
+    opening = asyncio.ensure_future(storage.open("under way"))
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(storage.close())
+    await asyncio.sleep(0)
+    await storage.open("too late")
+    await asyncio.gather(opening, closing)
+    assert not storage.vhosts
+    assert not vhost_directory(tmp_path, "too late").exists()
