@@ -11,7 +11,7 @@ from gm_scenario import Scenario
 from gm_world import STEPS_MAX, World
 
 RUNS = 200
-CHUNKS = 4
+CHUNKS = 8
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -19,7 +19,7 @@ def test_1_22_random_lives_of_groups_break_no_invariant(chunk: int) -> None:
     confirms = 0
     for seed in range(chunk, RUNS, CHUNKS):
         confirms += Scenario(seed).run().witness.confirms
-    assert confirms > RUNS
+    assert confirms > RUNS // CHUNKS
 
 
 MESSAGES = 10_000

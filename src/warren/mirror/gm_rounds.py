@@ -117,21 +117,24 @@ class Rounds:
             origin = self._origins.get(told.origin)
             if origin is None:
                 origin = self._origins[told.origin] = Origin()
+            acked = origin.acked
             fresh = [] if told.origin == self._me else origin.take(told, part)
             first = origin.last_pub - len(fresh) + 1
-            if self._has_moved(told, origin) or fresh:
+            self._settle(told, origin)
+            # Our own acknowledgements wait for our next broadcast.
+            if fresh or (origin.acked > acked and told.origin != self._me):
                 moved.append((told.origin, fresh))
             self._choose(deliveries, told.origin, first, fresh)
         return Merged(moved, deliveries)
 
-    def _has_moved(self, told: Progress, origin: Origin) -> bool:
-        """Take in how far the left has come; True if the right has to know at once."""
+    def _settle(self, told: Progress, origin: Origin) -> None:
         if told.origin not in self._mine:
-            return origin.settle(told.acked)
+            origin.settle(told.acked)
+            return
         # It has come round to whom it belongs, or to the heir: so everybody has it.
         assert told.last_pub <= origin.last_pub
         origin.returned = max(origin.returned, told.acked)
-        return origin.settle(told.last_pub) and told.origin != self._me
+        origin.settle(told.last_pub)
 
     def _choose(
         self, deliveries: list[Deliver], origin: str, first: int, fresh: list[Publication]

@@ -66,15 +66,14 @@ class Origin:
         assert self.last_pub - self.acked == len(self.pending)
         return fresh
 
-    def settle(self, up_to: int) -> bool:
-        """Everybody has had all up to there; False if we knew."""
+    def settle(self, up_to: int) -> None:
+        """Everybody has had all up to there."""
         if up_to <= self.acked:
-            return False
+            return
         for _ in range(min(up_to - self.acked, len(self.pending))):
             self.pending.popleft()
         self.acked = up_to
         self.last_pub = max(self.last_pub, up_to)
-        return True
 
 
 class Window:

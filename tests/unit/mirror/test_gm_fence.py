@@ -252,3 +252,14 @@ def test_what_a_newcomer_publishes_first_is_heard_by_nobody() -> None:
     group.broadcast("b", b"m")
     group.settle()
     assert [a.number for a in group.log["a"] if isinstance(a, Deliver)] == [2]
+
+
+def test_what_everybody_had_before_we_were_there_is_passed_on_as_such() -> None:
+    """A leader that nobody could catch up begins with nothing, and hears of the dead later."""
+    group = ByHand("a", "c", "b")
+    assert group.ring == ["a", "b", "c"]
+    rounds = group.members["b"]._ring.rounds
+    told = (Progress("a", 7, 7),)
+    merged = rounds.merge(told, ())
+    assert rounds.news("c", merged.moved).progress == told
+    assert rounds.merge(told, ()).moved == []
