@@ -399,9 +399,6 @@ class SimReplica:
     def step_down(self, replica: Replica) -> None:
         pass
 
-    def room_changed(self, has_room: bool) -> None:
-        pass
-
     def stopped(self, replica: Replica, reason: str) -> None:
         """Out of the record: as a new member we may join again, and what we have may yet count."""
         if not self.has_ended:

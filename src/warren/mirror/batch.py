@@ -33,6 +33,8 @@ class Batch:
         self.number = -1
         """Of the broadcast; -1 while the turn lasts."""
         self.waiting: list[Unconfirmed | None] = []
+        self.size = 0
+        """What its messages are charged with."""
         self.unsafe_here = 0
         self.is_everywhere = False
         self._on_complete = on_complete

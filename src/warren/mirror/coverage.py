@@ -9,6 +9,8 @@ delivers a message that the mirror knows before one that it does not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class Coverage:
     def __init__(self, boundary: dict[int, int], lacking: int) -> None:
@@ -27,6 +29,10 @@ class Coverage:
         self.lacking -= 1
         assert self.lacking >= 0, "no more leaves than was there"
         return self.lacking == 0
+
+    def purged(self, kept: Iterable[tuple[int, int]]) -> None:
+        """Everything left the master but for these: levels and numbers."""
+        self.lacking = sum(number < self.boundary.get(level, 0) for level, number in kept)
 
     def sent(self, level: int, below: int, boundary: int, count: int) -> bool:
         """Mirrors whose boundary is `below` were sent all from `boundary` on, so many messages.

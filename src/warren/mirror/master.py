@@ -4,6 +4,9 @@ It does what it is asked and notes what the mirrors have to be told (`instructio
 turn are one batch, which goes round the ring when the turn ends. Publishers hear of a message when
 its batch is safe here and with every mirror of the in-sync set (`batch`).
 
+What the mirrors have not got yet waits in memory, so publishers are charged for it: until the in-sync
+set has it, and the ring, which brings it to all the others, has room for more.
+
 Mirrors that are not in sync get every batch too. Nobody waits for them; how much they lack is known
 here (`coverage`), and whoever lacks nothing any more can be taken into the in-sync set.
 """
@@ -14,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
+from warren.flow.credit import Credit
+from warren.flow.states import Stage
 from warren.mirror.batch import Batch, Unconfirmed
 from warren.mirror.coverage import Coverage
 from warren.mirror.instructions import (
@@ -32,6 +37,10 @@ from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.queues.priority_backing import PriorityBacking
 from warren.wire.codec import Message, QueuedMessage
 
+UNDER_WAY_BYTES_MAX: Final = 16_777_216
+"""Of messages on their way to mirrors: beyond it publishers wait."""
+MESSAGE_BYTES: Final = 512
+"""What a message counts besides its body."""
 BATCH_BYTES_MAX: Final = 262_144
 """A batch that is larger goes out before the turn ends, so that mirrors begin to work on it."""
 NOTHING_HELD: Final = -1
@@ -58,6 +67,10 @@ class MasterBacking(BackingQueue):
         self.origin = origin
         """This node, as it numbers publishes of its own clients to this queue."""
         self.ring = ring
+        self.credit = Credit(UNDER_WAY_BYTES_MAX, Stage.QUEUE)
+        self._owed_bytes = 0
+        """Charged for what mirrors in sync have, while the ring has no room."""
+        self._has_room = True
         self.numbers: dict[str, int] = {}
         """The last number of each other origin."""
         self.local_number = 0
@@ -124,6 +137,9 @@ class MasterBacking(BackingQueue):
 
     def _tell(self, message: Message, expires_at_ms: int) -> int:
         """Note it for the mirrors, under the number that it is about to get; its level."""
+        size = len(message.body) + MESSAGE_BYTES
+        self.batch.size += size
+        self.credit.charge(size)
         if self.levels is None:
             self.outbox.publish(message, 0, self.inner.next_sequence, expires_at_ms)
             return 0
@@ -205,9 +221,7 @@ class MasterBacking(BackingQueue):
         kept = tuple(self.unacked)
         self._tell_all(Purged(self.next_sequences(), kept))
         for member, coverage in tuple(self.coverages.items()):
-            coverage.lacking = sum(
-                sequence < coverage.boundary.get(level, 0) for level, sequence in self.unacked
-            )
+            coverage.purged(self.unacked)
             if coverage.is_complete:
                 self.ring.covered(member)
         return count
@@ -295,6 +309,7 @@ class MasterBacking(BackingQueue):
         self.ring.broadcast(payload)
         if batch.waiting:
             self._incomplete[batch] = None
+        if batch.size:
             self.under_way.append(batch)
             self._settle()
 
@@ -316,11 +331,28 @@ class MasterBacking(BackingQueue):
         everywhere = min(held, default=None)
         under_way = self.under_way
         while under_way and (everywhere is None or under_way[0].number <= everywhere):
-            under_way.popleft().held_everywhere()
+            batch = under_way.popleft()
+            self._owed_bytes += batch.size
+            batch.held_everywhere()
+        if self._has_room:
+            self._pay_back()
         if self._unsettled:
             self.settle()
 
+    def room_changed(self, has_room: bool) -> None:
+        """The ring takes more, or had better not."""
+        self._has_room = has_room
+        if has_room:
+            self._pay_back()
+
+    def _pay_back(self) -> None:
+        owed, self._owed_bytes = self._owed_bytes, 0
+        if owed and not self.is_deposed:
+            self.credit.release(owed)
+
     def _complete(self, batch: Batch) -> None:
+        if not batch.waiting:
+            return
         if self.is_frozen or self.is_deposed:
             self._complete_batches.append(batch)
         else:
@@ -369,6 +401,7 @@ class MasterBacking(BackingQueue):
         batches = [*self._incomplete, self.batch]
         self.inner.requeue(list(self.unacked.values()))
         self.unacked.clear()
+        self.credit.release(self.credit.bytes_used)
         waiting = [waiting for batch in batches for waiting in batch.waiting]
         own = [w for w in waiting if w is not None and w.number]
         return sorted(own, key=lambda unconfirmed: unconfirmed.number)

@@ -108,8 +108,6 @@ class ReplicaHost(Protocol):
         """This node led, and does not any more."""
         ...
 
-    def room_changed(self, has_room: bool) -> None: ...
-
     def stopped(self, replica: Replica, reason: str) -> None: ...
 
 
@@ -242,7 +240,8 @@ class Replica:
     def _tell_room(self) -> None:
         if self._gm.has_room != self._had_room:
             self._had_room = self._gm.has_room
-            self._host.room_changed(self._had_room)
+            if self.master is not None:
+                self.master.room_changed(self._had_room)
 
     def _stop(self, reason: str) -> None:
         self.is_stopped = True
@@ -260,6 +259,7 @@ class Replica:
         if record.leader == self.me.id:
             if self.master is None:
                 self.master = self._host.lead(self)
+                self.master.room_changed(self._had_room)
             self._begin_members(record)
             self._wait_for_those_in_sync()
             self._freeze_or_thaw(record)

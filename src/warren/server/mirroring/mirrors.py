@@ -122,9 +122,6 @@ class Mirrors(LinkUser):
         for do in due:
             do()
 
-    def room_changed(self, host: ReplicaOfNode, has_room: bool) -> None:
-        """Publishers of the queue wait for its ring."""
-
     # The store.
 
     async def load(self) -> None:
@@ -367,6 +364,7 @@ class Mirrors(LinkUser):
 
     def deposed(self, host: ReplicaOfNode, master: MasterBacking) -> None:
         """This node does not lead any more: it is not to be mirrored, or somebody else does."""
+        self.context.brake.forget(master.credit)
         vhost = self.broker.vhosts.get(host.vhost)
         queue = vhost.queues.get(host.queue) if vhost is not None else None
         if not isinstance(queue, Queue) or queue.backing is not master:

@@ -122,9 +122,6 @@ class ReplicaOfNode:
     def flush_due(self, replica: Replica) -> None:
         self.mirrors.at_end_of_turn(replica.flush)
 
-    def room_changed(self, has_room: bool) -> None:
-        self.mirrors.room_changed(self, has_room)
-
     # The queue.
 
     def may_promote_unsynced(self) -> bool:
@@ -137,12 +134,14 @@ class ReplicaOfNode:
         if isinstance(queue, Queue):
             master = MasterBacking(queue.backing, self.mirrors.new_origin(), replica)
             queue.backing = master
+            self.mirrors.context.brake.watch(master.credit)
             return master
         mirror = replica.mirror
         assert mirror is not None, "who is promoted has been a mirror"
         assert isinstance(queue, RemoteQueue), "who is a mirror has another home"
         master = MasterBacking(self._backing_of(mirror), queue.origin, replica)
         master.inherit(mirror)
+        self.mirrors.context.brake.watch(master.credit)
         self.mirrors.promoted(self, queue, master)
         replica.mirror = None
         return master

@@ -1,0 +1,53 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+from warren.flow.credit cimport Credit as CreditType
+from warren.mirror.batch cimport Batch as BatchType
+from warren.mirror.outbox cimport Outbox as OutboxType
+from warren.queues.backing cimport BackingQueue
+from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
+
+
+cdef class MasterBacking(BackingQueue):
+    cdef public BackingQueue inner
+    cdef public object levels
+    cdef public str origin
+    cdef public object ring
+    cdef public CreditType credit
+    cdef Py_ssize_t _owed_bytes
+    cdef bint _has_room
+    cdef public dict numbers
+    cdef public uint64_t local_number
+    cdef public int64_t number
+    cdef int64_t _inherited
+    cdef list _unsettled
+    cdef object _mirror
+    cdef public dict unacked
+    cdef public OutboxType outbox
+    cdef public BatchType batch
+    cdef public object under_way
+    cdef dict _incomplete
+    cdef public object in_sync
+    cdef public dict held_by
+    cdef public dict coverages
+    cdef public bint is_frozen
+    cdef public bint is_deposed
+    cdef list _complete_batches
+    @cython.locals(outcome=int, place=Py_ssize_t)
+    cpdef int publish(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    ) except -1
+    @cython.locals(queued=QueuedType, place=Py_ssize_t)
+    cpdef QueuedType publish_delivered(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    )
+    @cython.locals(size=Py_ssize_t)
+    cdef int _tell(self, MessageType message, int64_t expires_at_ms) except -1
+    cdef Py_ssize_t _wait(self, MessageType message, object publisher, uint64_t sequence) except -1
+    @cython.locals(queued=QueuedType)
+    cpdef QueuedType fetch(self, bint ack_required)
+    @cython.locals(queued=QueuedType)
+    cpdef object ack(self, list run)
+    @cython.locals(queued=QueuedType)
+    cpdef object requeue(self, list run)
+    cdef object _gone(self, int level, QueuedType queued)
+    cdef object _count(self)
