@@ -4,8 +4,8 @@ It does what it is asked and notes what the mirrors have to be told (`instructio
 turn are one batch, which goes round the ring when the turn ends. Publishers hear of a message when
 its batch is safe here and with every mirror of the in-sync set (`batch`).
 
-What the mirrors have not got yet waits in memory, so publishers are charged for it: until the in-sync
-set has it, and the ring, which brings it to all the others, has room for more.
+What the mirrors have not got yet waits in memory, so publishers are charged for it: until the
+in-sync set has it, and the ring, which brings it to all the others, has room for more.
 
 Mirrors that are not in sync get every batch too. Nobody waits for them; how much they lack is known
 here (`coverage`), and whoever lacks nothing any more can be taken into the in-sync set.
