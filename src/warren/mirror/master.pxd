@@ -29,6 +29,7 @@ cdef class MasterBacking(BackingQueue):
     cdef public object in_sync
     cdef public dict held_by
     cdef public dict coverages
+    cdef public object departed
     cdef public bint is_frozen
     cdef public bint is_deposed
     cdef list _complete_batches
