@@ -156,6 +156,25 @@ def test_what_a_killed_node_of_consumers_had_goes_back_to_its_queue(
     assert refused.value.reply_code == 404
 
 
+def test_what_clients_elsewhere_had_when_a_node_stopped_comes_again_and_says_so(
+    cluster: ClusterOfNodes, home: NodeProcess, open_on: OpenOn, second: BlockingChannel, name: str
+) -> None:
+    open_on(home).queue_declare(name, durable=True)
+    publish(second, name, b"seen")
+    publish(second, name, b"unseen")
+    assert body_of(open_on(cluster.nodes[2]), name, auto_ack=False) == b"seen"
+    os.kill(cluster.nodes[2].pid, signal.SIGSTOP)  # it cannot give back anything itself
+    try:
+        home.stop()
+    finally:
+        os.kill(cluster.nodes[2].pid, signal.SIGCONT)
+    home.start()
+    again = open_on(home)
+    for body, is_redelivered in ((b"seen", True), (b"unseen", False)):
+        method, _, found = again.basic_get(name, auto_ack=True)
+        assert (found, method.redelivered) == (body, is_redelivered)
+
+
 def test_a_node_that_stops_in_good_order_is_not_waited_for(
     cluster: ClusterOfNodes, home: NodeProcess, second: BlockingChannel, name: str
 ) -> None:

@@ -212,10 +212,11 @@ class Cluster:
         self.states.stop()
         if self._context.tenure.is_frozen:
             self.broker.forget_lease()
-            return
-        keys = node_key(self.name), node_state_key(self.name)
-        with suppress(MetadataUnavailable):
-            await self._store.transact([], [Delete(key) for key in keys])
+        else:
+            keys = node_key(self.name), node_state_key(self.name)
+            with suppress(MetadataUnavailable):
+                await self._store.transact([], [Delete(key) for key in keys])
+        self.links.stop_serving()
 
     def close(self) -> None:
         self._reports.stop()

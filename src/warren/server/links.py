@@ -269,6 +269,7 @@ class Links:
         # Of each node's last asker. They outlive a session: who comes back goes on counting.
         self._inboxes: dict[str, tuple[str, dict[AbstractQueue, Inbox]]] = {}
         self._arriving: set[LinkProtocol] = set()
+        self._is_leaving = False
         self._server: asyncio.Server | None = None
         self._socket: Any = None
 
@@ -299,6 +300,13 @@ class Links:
         self._server = await asyncio.get_running_loop().create_server(
             self._accept, sock=self._socket, backlog=BACKLOG
         )
+
+    def stop_serving(self) -> None:
+        """What clients of other nodes had goes back, while its queues can still write that down."""
+        self._is_leaving = True
+        for link in tuple(self._accepted):
+            link.abort("this node is stopping")
+            self._stop_serving(link)
 
     def close(self) -> None:
         if self._tls is not None:
@@ -367,6 +375,8 @@ class Links:
                 self._serve(link, handshake)
             return answer
 
+        if self._is_leaving:
+            asyncio.get_running_loop().call_soon(link.refuse, "this node is stopping")
         link.handshake = handle
         link.on_lost = lambda reason: self._lost(link, reason)
         if len(self._accepted) + len(self._arriving) > LINKS_ACCEPTED_MAX:
