@@ -7,12 +7,14 @@ Nothing is stored: an answer to a channel that is gone is lost. To `mandatory` t
 queue, as in RabbitMQ: such an answer is handed over and returned as well, unless it reached a
 queue by CC.
 
-In a cluster the address ends with the name of the node that the requester is connected to. Answers
-from other nodes travel over the link to that node's `ReplyDesk`, which hands them out.
+In a cluster the address ends with the name of the node that the requester is connected to, in
+letters that RabbitMQ's addresses have. Answers from other nodes travel over the link to that node's
+`ReplyDesk`, which hands them out.
 """
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +60,7 @@ class ReplyRegistry:
 
     def address(self, token: str) -> str:
         """Tokens have no dots."""
-        end = f".{self.node}" if self.node else ""
+        end = f".{_spelled(self.node)}" if self.node else ""
         return f"{DIRECT_REPLY_TO_PREFIX}{token}{end}"
 
     def add(self, consumer: ReplyConsumer) -> None:
@@ -85,8 +87,21 @@ class ReplyRegistry:
         return bool(self.route(address))
 
     def _elsewhere(self, address: str) -> AbstractQueue | None:
-        _, _, node = address.removeprefix(DIRECT_REPLY_TO_PREFIX).partition(".")
+        _, _, spelled = address.removeprefix(DIRECT_REPLY_TO_PREFIX).partition(".")
+        node = _read(spelled)
         return None if node in ("", self.node) else self.desk_of(node)
+
+
+def _spelled(node: str) -> str:
+    return urlsafe_b64encode(node.encode()).decode().rstrip("=")
+
+
+def _read(spelled: str) -> str:
+    """Nothing for what no node has written."""
+    try:
+        return urlsafe_b64decode(spelled + "=" * (-len(spelled) % 4)).decode()
+    except ValueError:
+        return ""
 
 
 class ReplyDesk(AbstractQueue):
