@@ -17,15 +17,17 @@ class Locator(Enum):
     RANDOM = "random"
 
 
+_LOCATORS: Final = {locator.value: locator for locator in Locator}
+
+
 def locator_of(record: QueueRecord, policy: Mapping[str, object], default: Locator) -> Locator:
     """The argument, then the policy, then the configuration; what makes no sense is passed over."""
     field = record.arguments.get(f"x-{LOCATOR}")
     value = None if field is None else field.value
     argument = value.decode(errors="replace") if isinstance(value, bytes) else None
     for wanted in (argument, policy.get(LOCATOR)):
-        for locator in Locator:
-            if locator.value == wanted:
-                return locator
+        if isinstance(wanted, str) and wanted in _LOCATORS:
+            return _LOCATORS[wanted]
     return default
 
 

@@ -18,6 +18,7 @@ from warren.model.records import BindingRecord
 from warren.wire.tables import encode_table
 
 NAMES_CACHED_MAX: Final = 8_192
+PARSED_KEPT_MAX: Final = 512
 _DIGEST_CHARS: Final = 32
 
 
@@ -71,6 +72,8 @@ class ParsedKey:
     parts: tuple[str, ...]
 
 
+# Everybody who watches the store takes the same few keys apart.
+@lru_cache(maxsize=PARSED_KEPT_MAX)
 def parse_key(key: str) -> ParsedKey | None:
     """None for a key that is not of these kinds: a newer version may keep more than we know."""
     name, *parts = key.split("/")
