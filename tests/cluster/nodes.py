@@ -58,11 +58,11 @@ class NodeProcess(BrokerProcess):
 
 
 class ClusterOfNodes:
-    def __init__(self, directory: Path, size: int = 3) -> None:
+    def __init__(self, directory: Path, size: int = 3, config: str = "") -> None:
         self.directory = directory
         self.etcd = EtcdCluster(options=())  # one as it comes
         self.nodes = [
-            NodeProcess(directory / f"n{i}", f"n{i}@localhost", self.etcd.url)
+            NodeProcess(directory / f"n{i}", f"n{i}@localhost", self.etcd.url, config=config)
             for i in range(1, size + 1)
         ]
 
@@ -91,8 +91,8 @@ class ClusterOfNodes:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[ClusterOfNodes]:
-    cluster = ClusterOfNodes(directory)
+def running(directory: Path, config: str = "") -> Iterator[ClusterOfNodes]:
+    cluster = ClusterOfNodes(directory, config=config)
     try:
         cluster.start()
         yield cluster

@@ -52,7 +52,7 @@ from warren.model.errors import AmqpError, metadata_unreachable
 from warren.model.limits import MIRROR_CHANNEL
 from warren.queues.boundary import AbstractQueue, Holder
 from warren.queues.consumers import Consumer
-from warren.queues.delivery import TurnClock
+from warren.queues.delivery import Deliveries, TurnClock
 from warren.queues.queue import Queue
 from warren.wire.codec import Message, OutputBuffer, QueuedMessage
 from warren.wire.tables import decode_table
@@ -124,6 +124,10 @@ class Delegate:
         """For no queue that is open."""
         if message.channel == MIRROR_CHANNEL:
             self.on_mirror_frame(message.body)
+
+    def deliveries(self) -> list[Deliveries]:
+        """What its clients have of queues here."""
+        return [handle.deliveries for handle in self._handles.values()]
 
     def close(self) -> None:
         """The link has ended."""

@@ -191,11 +191,20 @@ class MasterBacking(BackingQueue):
     def requeue(self, run: list[QueuedMessage]) -> None:
         if self.is_deposed:
             return
+        known = []
         for queued in run:
             level = 0 if self.levels is None else self.levels.level_number(queued.message)
-            self.unacked.pop((level, queued.sequence), None)
-        self.inner.requeue(run)
+            if self.unacked.pop((level, queued.sequence), None) is not None:
+                known.append(queued)
+            else:
+                self._publish_again(queued)
+        self.inner.requeue(known)
         self._count()
+
+    def _publish_again(self, queued: QueuedMessage) -> None:
+        """Somebody had it before there were mirrors; they have no place for it but the tail."""
+        self.inner.ack([queued])
+        self.publish(queued.message, queued.expires_at_ms, None, 0)
 
     def _gone(self, level: int, queued: QueuedMessage) -> None:
         if self.coverages:
@@ -253,6 +262,12 @@ class MasterBacking(BackingQueue):
         self._count()
 
     # What its replica asks of it.
+
+    def adopt_unacked(self, run: Iterable[QueuedMessage]) -> None:
+        """What clients have of a queue that was not mirrored until now."""
+        for queued in run:
+            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            self.unacked[(level, queued.sequence)] = queued
 
     def inherit(self, mirror: Mirror) -> None:
         """Go on from what a mirror has, which this node was until now."""

@@ -131,6 +131,11 @@ class Replica:
         """Mirrors about to be in sync, and the batch that they must hold before."""
         self._had_room = True
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the ring takes more than it must."""
+        return self._gm.has_room
+
     # What happens.
 
     def found(self) -> None:

@@ -46,7 +46,9 @@ class Copies:
 Choose = Callable[[Sequence[str], int], Sequence[str]]
 
 
-def mirroring_of(policy: Mapping[str, object]) -> Mirroring | None:
+def mirroring_of(
+    policy: Mapping[str, object], batch_default: int = SYNC_BATCH_DEFAULT
+) -> Mirroring | None:
     """None if the queue is not to be mirrored: without `ha-mode` nothing else counts."""
     mode = policy.get("ha-mode")
     if mode not in {each.value for each in MirrorMode}:
@@ -61,7 +63,7 @@ def mirroring_of(policy: Mapping[str, object]) -> Mirroring | None:
         # One message at a time is accepted, as RabbitMQ does, and means nothing.
         sync_batch_size=batch_size
         if isinstance(batch_size, int) and batch_size > 1
-        else SYNC_BATCH_DEFAULT,
+        else batch_default,
         promotes_unsynced_on_shutdown=policy.get("ha-promote-on-shutdown") == "always",
         promotes_unsynced_on_failure=policy.get("ha-promote-on-failure") != "when-synced",
     )

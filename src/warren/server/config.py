@@ -15,6 +15,7 @@ from typing import Final
 from warren.auth.login_guard import FAILURES_MAX_DEFAULT
 from warren.flow.memory import PAGING_RATIO_DEFAULT
 from warren.flow.units import parse_size
+from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
 from warren.server.config_declaring import (
     Setting,
     declared_in,
@@ -224,6 +225,14 @@ class Config:
         "client-local",
         "which node of a cluster becomes the home of a new queue",
     )
+    sync_batch_size: int = setting(
+        "mirroring_sync_batch_size", whole_number(1, 999_999), SYNC_BATCH_DEFAULT,
+        "messages in a batch of a mirror's synchronisation, if the policy does not say",
+    )  # fmt: skip
+    sync_max_throughput: str = setting(
+        "mirroring_sync_max_throughput", text, "0",
+        "bytes per second of a queue's synchronisation, as 100MB; 0: as fast as mirrors take it",
+    )  # fmt: skip
     partition_handling: str = setting(
         "cluster_partition_handling", one_of(*STRATEGIES), PAUSE_MINORITY,
         "what nodes without the majority of etcd do: all values mean that they pause",

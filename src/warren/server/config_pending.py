@@ -13,7 +13,6 @@ from typing import Final
 
 from warren.server.config_values import (
     Reader,
-    byte_size,
     one_of,
     switch,
     text,
@@ -52,8 +51,6 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "cluster_partition_handling.pause_if_all_down.nodes.$node": text,
     "cluster_keepalive_interval": _COUNT,
     "cluster_formation.$setting": text,
-    "mirroring_sync_batch_size": whole_number(1, 2**31 - 1),
-    "mirroring_sync_max_throughput": byte_size,
     "mirroring_flow_control": switch,
     "queue_leader_locator": one_of("balanced", "client-local", "random", "least-leaders"),
     "net_ticktime": _COUNT,

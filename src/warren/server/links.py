@@ -41,6 +41,7 @@ from warren.cluster.link_handshake import (
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import NotWelcome
 from warren.queues.boundary import AbstractQueue
+from warren.queues.delivery import Deliveries
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.link_protocol import LinkProtocol
@@ -400,6 +401,10 @@ class Links:
         self._arriving.discard(link)
         self._accepted[link] = (delegate, served)
         link.begin(delegate)
+
+    def deliveries(self) -> list[Deliveries]:
+        """What clients of other nodes have of queues here."""
+        return [each for delegate, _ in self._accepted.values() for each in delegate.deliveries()]
 
     def _end_older(self, link: LinkProtocol) -> None:
         """What is still on its way over a link that its node has given up was sent again.

@@ -14,6 +14,8 @@ from warren.cli.ctl.verbs import Argument, Exit, Family, Kind, Option, Verb, err
 SYNC_POLL_S: Final = 0.5
 # A day: longer than any queue takes, and still an end.
 SYNC_POLLS_MAX: Final = int(86_400 / SYNC_POLL_S)
+IDLE_POLLS_MAX: Final = 10
+"""Somebody has cancelled it, if nothing comes of it."""
 BROWSE_DEFAULT: Final = 10
 
 
@@ -65,13 +67,15 @@ def sync_queue(call: Call) -> Answer:
     if _existing(call, name).get("slave_nodes") is None:
         raise error("not_mirrored")
     call.api.post("queues", call.vhost, name, "actions", body={"action": "sync"})
+    idle = 0
     for _ in range(SYNC_POLLS_MAX):
         queue = _existing(call, name)
         mirrors = set(queue.get("slave_nodes") or ())
-        if queue.get("state") != "syncing" and mirrors <= set(
-            queue.get("synchronised_slave_nodes") or ()
-        ):
-            break
+        if queue.get("state") != "syncing":
+            idle += 1
+            is_synced = mirrors <= set(queue.get("synchronised_slave_nodes") or ())
+            if is_synced or idle == IDLE_POLLS_MAX:
+                break
         time.sleep(SYNC_POLL_S)
     return None
 

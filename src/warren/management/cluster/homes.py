@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warren.mirror.synchroniser import Synchroniser
 from warren.queues.boundary import AbstractQueue
 
 if TYPE_CHECKING:
@@ -15,3 +16,8 @@ def home_of(queue: AbstractQueue, node: Node) -> str:
     if not queue.is_remote or node.cluster is None:
         return node.config.name
     return node.cluster.mirrors.home_of(queue.record)
+
+
+def synchroniser_of(queue: AbstractQueue, node: Node) -> Synchroniser | None:
+    """Of a queue that is mirrored, and led by this node."""
+    return None if node.cluster is None else node.cluster.mirrors.synchroniser_of(queue.record)

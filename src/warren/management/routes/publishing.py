@@ -18,11 +18,12 @@ from warren.management.arguments import table_from_json
 from warren.management.bodies import Body
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, VHOST_USERS
+from warren.management.cluster.homes import synchroniser_of
 from warren.management.errors import bad_request, not_authorised, not_found
 from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.policy_reports import has_queue
-from warren.management.routes.queues import home_of_queue
+from warren.management.routes.queues import find_queue, home_of_queue
 from warren.management.views.messages import show_message
 from warren.model.errors import AmqpError, precondition_failed
 from warren.model.limits import SHORTSTR_BYTES_MAX
@@ -40,6 +41,8 @@ _ACK_MODES: Final = frozenset(
 )
 _INTEGER_MAX: Final = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
 _DELIVERY_MODES: Final = frozenset({1, 2})
+_SYNC: Final = "sync"
+_CANCEL_SYNC: Final = "cancel_sync"
 
 
 @contextmanager
@@ -207,10 +210,18 @@ def _truncation(body: Body) -> int | None:
 
 
 async def _act(call: Call) -> None:
-    """What mirrors are asked to do; without any there is nothing to be done, as with RabbitMQ."""
+    """RabbitMQ says no more than this, either: what comes of it is to be seen at the queue."""
     (action,) = (await call.body()).require("action")
-    if action not in ("sync", "cancel_sync"):
+    if action not in (_SYNC, _CANCEL_SYNC):
         raise bad_request(["unknown", action])
+    queue = find_queue(call)
+    synchroniser = None if queue is None else synchroniser_of(queue, call.node)
+    if synchroniser is None:
+        return
+    if action == _SYNC:
+        synchroniser.start()
+    else:
+        synchroniser.cancel()
 
 
 RESOURCES: Final = (
@@ -232,5 +243,6 @@ RESOURCES: Final = (
         rule=ADMINISTRATORS,
         exists=has_queue,
         post=_act,
+        home=home_of_queue,
     ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from warren.cluster.link_consumer import LinkConsumer
 from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
+from warren.management.cluster.homes import synchroniser_of
 from warren.management.json import JsonObject
 from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
@@ -26,6 +27,7 @@ QUEUE_BYTES: Final = 3_000
 MESSAGE_BYTES: Final = 200
 
 DOWN: Final = "down"
+SYNCING: Final = "syncing"
 
 # Erlang's garbage collector has no counterpart; tools expect the object to be there.
 _GARBAGE_COLLECTION: Final = {
@@ -70,6 +72,9 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
         reductions_details={"rate": 0.0},
         state=FLOW if queue.backing.is_in_flow(now_ms) else RUNNING,
     )
+    synchroniser = synchroniser_of(queue, node)
+    if synchroniser is not None and synchroniser.is_syncing:
+        shown.update(state=SYNCING, sync_messages=synchroniser.sent_count)
     if queue.settings.queue_type is QueueType.QUORUM:
         members = [node.config.name]
         shown.update(leader=node.config.name, members=members, online=members)

@@ -75,6 +75,8 @@ class CopyKeeper:
         group = host.replica.record
         if group is not None and host.replica.master is not None:
             self._ask_and_expel(host, group, self._wanted(mirroring, group, random.sample))
+            if host.sync is not None:
+                host.sync.consider()
             if mirroring is None and len(group.members) == 1:
                 self._mirrors.spawn(self._dissolve(host))
 

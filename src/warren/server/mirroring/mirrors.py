@@ -31,17 +31,21 @@ from warren.mirror.group_record import (
 )
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
+from warren.mirror.synchroniser import Synchroniser
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
+from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import LinkUser
 from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
+from warren.server.mirroring.synchronising import throughput_of
 from warren.storage.variable_queue import VariableQueue
 from warren.storage.vhost_storage import VhostStorage, level_name
+from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
     from warren.server.cluster import Cluster
@@ -63,6 +67,7 @@ class Mirrors(LinkUser):
         self._member_numbers = count(1)
         self._due: list[Callable[[], None]] = []
         self._claimed: dict[QueueName, dict[int, VariableQueue]] = {}
+        self.sync_bytes_per_s = throughput_of(context.config)
         self.keeper = CopyKeeper(self)
         context.queue_factory.home_of = self.home_of
 
@@ -213,12 +218,26 @@ class Mirrors(LinkUser):
                 self.forget(host)
             return
         group = decode_record(stored.value)
+        self._log_in_sync(name, group, stored.version)
         self.records[name] = (group, stored.version)
         host = self.replicas.get(name)
         if host is not None:
             host.replica.record_changed(group, stored.version)
         self.cluster.homes.rehome(name)
         self.keeper.changed(name)
+
+    def _log_in_sync(self, name: QueueName, group: GroupRecord, revision: int) -> None:
+        """One node says who may become the master: the one that is."""
+        old = self.records.get(name)
+        if node_of(group.leader) == self.cluster.name and (
+            old is None or set(old[0].insync) != set(group.insync)
+        ):
+            _log.info(
+                "copies in sync",
+                queue=f"queue '{name[1]}' in vhost '{name[0]}'",
+                nodes=",".join(sorted(map(node_of, group.insync))),
+                revision=revision,
+            )
 
     def home_of(self, record: QueueRecord) -> str:
         """Empty while a mirrored queue has no leader."""
@@ -246,6 +265,12 @@ class Mirrors(LinkUser):
     def keys_of(self, vhost: str, queue: str) -> list[str]:
         """What goes from the store along with a queue."""
         return [group_key(vhost, queue)] if (vhost, queue) in self.records else []
+
+    def synchroniser_of(self, record: QueueRecord) -> Synchroniser | None:
+        """Of a queue that is led here, and mirrored."""
+        host = self.replicas.get((record.vhost, record.name))
+        is_led = host is not None and host.replica.master is not None
+        return host.sync.synchroniser if host is not None and host.sync and is_led else None
 
     def group_of(self, record: QueueRecord) -> GroupRecord | None:
         entry = self.records.get((record.vhost, record.name))
@@ -298,6 +323,8 @@ class Mirrors(LinkUser):
         host = self._by_uid.get(news.uid)
         if host is not None:
             host.replica.held(news.member, news.epoch, news.number)
+            if host.sync is not None:
+                host.sync.synchroniser.wake()
 
     def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
         """A mirrored queue knows how far each origin has come, though this node is new to it."""
@@ -357,6 +384,14 @@ class Mirrors(LinkUser):
             host.wipe()
 
     # Leadership.
+
+    def unacked_of(self, queue: Queue) -> list[QueuedMessage]:
+        """What clients have of a queue: its backing does not know, their channels do."""
+        connections = [c for c in self.context.connections if isinstance(c, AmqpConnection)]
+        here = [channel.deliveries for c in connections for channel in c.channels]
+        everywhere = (*here, *self.cluster.links.deliveries())
+        unacked = [queued for each in everywhere for queued in each.unacked.values()]
+        return [queued for queued in unacked if queued.holder.queue is queue]
 
     def promoted(self, host: ReplicaOfNode, remote: AbstractQueue, master: MasterBacking) -> None:
         _log.info("mirror is promoted", queue=str(host), messages=master.length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +23,7 @@ from warren.queues.backing import BackingQueue
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.server.logs import EventLog
+from warren.server.mirroring.synchronising import SyncOfQueue
 from warren.storage.variable_queue import VariableQueue
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class ReplicaOfNode:
         self.name = (vhost, queue)
         self.mirrors = mirrors
         self.replica = Replica(mirrors.new_member(), uid, self)
+        self.sync: SyncOfQueue | None = None
+        """Of a master."""
         self._held: tuple[Member, int, int] | None = None
 
     def __str__(self) -> str:
@@ -125,7 +128,7 @@ class ReplicaOfNode:
     # The queue.
 
     def may_promote_unsynced(self) -> bool:
-        mirroring = mirroring_of(self._virtual_host.policy_of_queue(self.queue).effective)
+        mirroring = mirroring_of(self.policy)
         return mirroring is not None and mirroring.promotes_unsynced_on_failure
 
     def lead(self, replica: Replica) -> MasterBacking:
@@ -133,6 +136,8 @@ class ReplicaOfNode:
         queue = vhost.queues[self.queue]
         if isinstance(queue, Queue):
             master = MasterBacking(queue.backing, self.mirrors.new_origin(), replica)
+            master.adopt_unacked(self.mirrors.unacked_of(queue))
+            self.sync = SyncOfQueue(self, master)
             queue.backing = master
             self.mirrors.context.brake.watch(master.credit)
             return master
@@ -142,6 +147,7 @@ class ReplicaOfNode:
         master = MasterBacking(self._backing_of(mirror), queue.origin, replica)
         master.inherit(mirror)
         self.mirrors.context.brake.watch(master.credit)
+        self.sync = SyncOfQueue(self, master)
         self.mirrors.promoted(self, queue, master)
         replica.mirror = None
         return master
@@ -162,6 +168,11 @@ class ReplicaOfNode:
     def stopped(self, replica: Replica, reason: str) -> None:
         _log.info("replica has stopped", queue=str(self), reason=reason)
         self.mirrors.forget(self)
+
+    @property
+    def policy(self) -> Mapping[str, object]:
+        """What holds for the queue, by all policies."""
+        return self._virtual_host.policy_of_queue(self.queue).effective
 
     @property
     def _virtual_host(self) -> VirtualHost:
