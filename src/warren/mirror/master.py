@@ -268,6 +268,7 @@ class MasterBacking(BackingQueue):
         for queued in run:
             level = 0 if self.levels is None else self.levels.level_number(queued.message)
             self.unacked[(level, queued.sequence)] = queued
+        self._count()
 
     def inherit(self, mirror: Mirror) -> None:
         """Go on from what a mirror has, which this node was until now."""

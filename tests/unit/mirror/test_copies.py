@@ -110,6 +110,36 @@ def test_acknowledged_out_of_order_is_gone_and_the_rest_stays_in_order() -> None
     assert bodies(world, "b") == [0, 2, 4, 5, 6, 7, 8, 9]
 
 
+def test_what_clients_had_before_there_were_mirrors_is_told_to_them() -> None:
+    world = ReplicaWorld()
+    inner = world.here.levels[0]
+    for number in range(4):
+        inner.publish(message(number), 0, None, 0)
+    taken = [inner.fetch(True) for _ in range(2)]
+    world.master.adopt_unacked(taken)
+    world.join("b")
+    assert world.master.coverages["b"].lacking == 4
+    world.synchroniser.start()
+    world.finish_sync()
+    world.master.requeue(taken)
+    world.deliver()
+    assert bodies(world, "b") == [0, 1, 2, 3]
+
+
+def test_what_nobody_told_the_master_of_comes_back_at_the_tail_of_all_copies() -> None:
+    world = ReplicaWorld()
+    inner = world.here.levels[0]
+    for number in range(2):
+        inner.publish(message(number), 0, None, 0)
+    taken = [inner.fetch(True) for _ in range(2)]
+    world.join("b")
+    publish(world, 2)
+    world.master.requeue(taken)
+    world.deliver()
+    assert bodies(world, "b") == [2, 0, 1]
+    assert [int(body) for _, body in world.here.drained()[0]] == [2, 0, 1]
+
+
 def test_a_purge_leaves_what_clients_have() -> None:
     world = ReplicaWorld()
     world.join("b")

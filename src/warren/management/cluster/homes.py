@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warren.mirror.synchroniser import Synchroniser
 from warren.queues.boundary import AbstractQueue
+from warren.server.mirroring.synchronising import SyncOfQueue
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -18,6 +18,6 @@ def home_of(queue: AbstractQueue, node: Node) -> str:
     return node.cluster.mirrors.home_of(queue.record)
 
 
-def synchroniser_of(queue: AbstractQueue, node: Node) -> Synchroniser | None:
+def sync_of(queue: AbstractQueue, node: Node) -> SyncOfQueue | None:
     """Of a queue that is mirrored, and led by this node."""
-    return None if node.cluster is None else node.cluster.mirrors.synchroniser_of(queue.record)
+    return None if node.cluster is None else node.cluster.mirrors.sync_of(queue.record)

@@ -18,7 +18,7 @@ from warren.management.arguments import table_from_json
 from warren.management.bodies import Body
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, VHOST_USERS
-from warren.management.cluster.homes import synchroniser_of
+from warren.management.cluster.homes import sync_of
 from warren.management.errors import bad_request, not_authorised, not_found
 from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
@@ -215,13 +215,13 @@ async def _act(call: Call) -> None:
     if action not in (_SYNC, _CANCEL_SYNC):
         raise bad_request(["unknown", action])
     queue = find_queue(call)
-    synchroniser = None if queue is None else synchroniser_of(queue, call.node)
-    if synchroniser is None:
+    sync = None if queue is None else sync_of(queue, call.node)
+    if sync is None:
         return
     if action == _SYNC:
-        synchroniser.start()
+        sync.synchroniser.start()
     else:
-        synchroniser.cancel()
+        sync.synchroniser.cancel()
 
 
 RESOURCES: Final = (

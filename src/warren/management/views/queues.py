@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from warren.cluster.link_consumer import LinkConsumer
 from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
-from warren.management.cluster.homes import synchroniser_of
+from warren.management.cluster.homes import sync_of
 from warren.management.json import JsonObject
 from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
@@ -72,9 +72,9 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
         reductions_details={"rate": 0.0},
         state=FLOW if queue.backing.is_in_flow(now_ms) else RUNNING,
     )
-    synchroniser = synchroniser_of(queue, node)
-    if synchroniser is not None and synchroniser.is_syncing:
-        shown.update(state=SYNCING, sync_messages=synchroniser.sent_count)
+    sync = sync_of(queue, node)
+    if sync is not None and sync.synchroniser.is_syncing:
+        shown.update(state=SYNCING, sync_messages=sync.synchroniser.sent_count)
     if queue.settings.queue_type is QueueType.QUORUM:
         members = [node.config.name]
         shown.update(leader=node.config.name, members=members, online=members)

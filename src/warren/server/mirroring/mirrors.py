@@ -31,7 +31,6 @@ from warren.mirror.group_record import (
 )
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
-from warren.mirror.synchroniser import Synchroniser
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
@@ -42,7 +41,7 @@ from warren.server.links import LinkUser
 from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
-from warren.server.mirroring.synchronising import throughput_of
+from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
 from warren.storage.variable_queue import VariableQueue
 from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.wire.codec import QueuedMessage
@@ -266,11 +265,11 @@ class Mirrors(LinkUser):
         """What goes from the store along with a queue."""
         return [group_key(vhost, queue)] if (vhost, queue) in self.records else []
 
-    def synchroniser_of(self, record: QueueRecord) -> Synchroniser | None:
+    def sync_of(self, record: QueueRecord) -> SyncOfQueue | None:
         """Of a queue that is led here, and mirrored."""
         host = self.replicas.get((record.vhost, record.name))
         is_led = host is not None and host.replica.master is not None
-        return host.sync.synchroniser if host is not None and host.sync and is_led else None
+        return host.sync if host is not None and is_led else None
 
     def group_of(self, record: QueueRecord) -> GroupRecord | None:
         entry = self.records.get((record.vhost, record.name))
