@@ -237,8 +237,8 @@ async def test_one_that_etcd_will_not_have_does_not_take_others_along() -> None:
     await store.close()
 
 
-async def test_who_made_a_change_is_told_with_it(trio: EtcdCluster) -> None:
-    address = parse_etcd_address(trio.url)
+async def test_who_made_a_change_is_told_with_it() -> None:
+    address = parse_etcd_address(shared_etcd().url)
     first, second = (EtcdStore(address, "named", writer=writer) for writer in ("first", "second"))
     await first.open()
     await second.open()

@@ -21,7 +21,7 @@ from etcd_process import free_port
 from metadata_reading import contents
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import parse_etcd_address
-from warren.metadata.etcd_client import EtcdClient, NoAnswer
+from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
 from warren.metadata.store import MetadataUnusable, Put
 
 READY_S_MAX = 60.0
@@ -92,6 +92,10 @@ async def set_password(client: EtcdClient) -> None:
                 break
             except NoAnswer:
                 await asyncio.sleep(0.1)  # etcd is starting
+            except EtcdError as error:
+                if "already exists" not in error.text:
+                    raise
+                break  # an earlier try was only slow
     await client.call(rpc.AuthStub, "RoleAdd", rpc.AuthRoleAddRequest(name="root"))
     grant = rpc.AuthUserGrantRoleRequest(user="root", role="root")
     await client.call(rpc.AuthStub, "UserGrantRole", grant)
