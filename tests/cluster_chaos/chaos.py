@@ -33,11 +33,12 @@ from cluster_chaos.mail_clients import Consumer, Publisher
 from cluster_chaos.network import enter_own_network
 from cluster_chaos.talking import ANSWER_S_MAX, Talk
 from cluster_chaos.world import ChaosNode, World
+from warren.metadata.store import MetadataError
 
 QUEUES: Final = tuple(f"mail-{i}" for i in range(6))
 REST_S_MAX: Final = ANSWER_S_MAX + 30.0
-AGREE_S_MAX: Final = 60.0
-DRAIN_S_MAX: Final = 60.0
+AGREE_S_MAX: Final = 90.0
+DRAIN_S_MAX: Final = 120.0
 QUIET_S: Final = 3.0
 CALM_EVERY: Final = 3
 SLOW: Final = "forgive errors while a session was lost though nothing was done to its node"
@@ -133,9 +134,9 @@ class Chaos:
     def _disagreements(self) -> list[str]:
         try:
             differing = differences(self.world)
-        except OSError as error:
-            return [f"a node does not answer: {error}"]
-        stored = things_of_etcd(self.world)
+            stored = things_of_etcd(self.world)
+        except (OSError, MetadataError) as error:
+            return [f"a node or etcd does not answer: {error}"]
         return [*differing, *self.expected.broken(stored), *dangling(stored)]
 
     def _require_kept(self) -> None:

@@ -195,6 +195,8 @@ class Administrator(ChaosClient):
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
             raise ConnectionError(f"{method} {path}: {error.code} {text}") from None
+        except TimeoutError:
+            raise ConnectionError(f"{method} {path}: no answer in {HTTP_S_MAX:g} s") from None
 
 
 def _makings(name: str) -> list[tuple[str, str, Any]]:

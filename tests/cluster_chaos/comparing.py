@@ -12,6 +12,7 @@ from warren.metadata.codec import decode_binding, decode_exchange, decode_queue
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import parse_etcd_address
 from warren.metadata.keys import KeyKind, parse_key
+from warren.metadata.store import MetadataError
 
 SHOWN_MAX: Final = 6
 EXCLUSIVE: Final = "exclusive queue"
@@ -47,7 +48,10 @@ def things_of_etcd(world: World) -> set[Thing]:
 
 
 def has_session(world: World, node: ChaosNode) -> bool:
-    return (NODE, node.name) in asyncio.run(_things_of_etcd(world.metadata))
+    try:
+        return (NODE, node.name) in asyncio.run(_things_of_etcd(world.metadata))
+    except MetadataError:
+        return False  # as far as can be told
 
 
 async def _things_of_etcd(metadata: str) -> set[Thing]:
