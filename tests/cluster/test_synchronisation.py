@@ -11,9 +11,8 @@ import pytest
 from cluster.nodes import ClusterOfNodes, NodeProcess, eventually, running
 
 # So slow that a synchronisation can be looked at.
-SLOWLY = "mirroring_sync_max_throughput = 20kB\n"
-BODY = bytes(1_000)
-SLOW_COUNT = 400
+SLOWLY = "mirroring_sync_max_throughput = 5kB\n"
+SLOW_COUNT = 600
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +21,13 @@ def slow_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOf
         yield cluster
 
 
-def fill(node: NodeProcess, queue: str, count: int) -> None:
+def fill(node: NodeProcess, queue: str, count: int, size: int) -> None:
     """A queue of this node's, with a backlog."""
     channel = node.channel()
     channel.confirm_delivery()
     channel.queue_declare(queue, durable=True)
     for _ in range(count):
-        channel.basic_publish("", queue, BODY, pika.BasicProperties(delivery_mode=2))
+        channel.basic_publish("", queue, bytes(size), pika.BasicProperties(delivery_mode=2))
 
 
 def mirror(node: NodeProcess, queue: str, **definition: object) -> None:
@@ -66,7 +65,7 @@ def test_progress_is_shown_while_publishers_go_on_and_it_can_be_cancelled(
 ) -> None:
     """5-04, 5-12, 5-13, 9-04; through a node that does not lead the queue."""
     first, second, _ = slow_cluster.nodes
-    fill(first, "seen", SLOW_COUNT)
+    fill(first, "seen", SLOW_COUNT, 1_000)
     mirror(first, "seen")
     assert act(second, "seen", "cancel_sync") == 204, "not syncing is as good"
     begin_sync(first, second, "seen")
@@ -92,7 +91,7 @@ def test_automatic_by_a_change_of_policy_and_then_all_messages_survive_the_maste
 ) -> None:
     """5-03, 5-05, 5-06: some of them with a client, before the mirrors came."""
     first, second, third = slow_cluster.nodes
-    fill(third, "auto", 40)
+    fill(third, "auto", 40, 10)
     consumer = third.channel()
     for _ in range(2):
         consumer.basic_get("auto", auto_ack=False)

@@ -39,9 +39,9 @@ from warren.mirror.sync_pace import SyncSettings, Throttle, is_batch_due
 from warren.storage.collecting import Piece
 from warren.wire.codec import QueuedMessage
 
-STEP_BYTES_MAX: Final = 131_072
+STEP_BYTES_MAX: Final = 65_536
 """A batch is no larger, but for its last message: what it takes to make one holds up the rest."""
-UNDER_WAY_MAX: Final = 8
+UNDER_WAY_MAX: Final = 4
 """Batches that not all mirrors hold yet."""
 PROGRESS_MS: Final = 1_000
 
