@@ -172,6 +172,7 @@ class SimNode:
     def record_stored(self, stored: Stored) -> None:
         self.stored = stored
         if self.part is not None:
+            self.part.tell_ends()
             self.part.replica.record_changed(stored.record, stored.revision)
         self._take_part()
 
@@ -257,10 +258,7 @@ class SimReplica:
     def begin(self) -> None:
         stored = self.node.stored
         replica = self.replica
-        if stored.record is not None:
-            for member in stored.record.live:
-                if self.node.sessions.get(member.node) != member.incarnation:
-                    replica.session_ended(SessionGone(member.node, member.incarnation))
+        self.tell_ends()
         replica.record_changed(stored.record, stored.revision)
         mirror = self._make_mirror()
         if stored.record is None and self.node.name == HOME:
@@ -271,6 +269,13 @@ class SimReplica:
         for peer in self.world.nodes:
             if peer != self.node.name and not self.world.is_linked(self.node.name, peer):
                 replica.link_down(peer)
+
+    def tell_ends(self) -> None:
+        """Somebody may be in the record whose session ended before we heard of it."""
+        record = self.node.stored.record
+        for member in () if record is None else record.live:
+            if self.node.sessions.get(member.node) != member.incarnation:
+                self.replica.session_ended(SessionGone(member.node, member.incarnation))
 
     def _make_mirror(self) -> Mirror:
         mirror = Mirror(self.replica.me.id, self.disk.level, self._on_held, self._on_failed)

@@ -222,6 +222,8 @@ class Mirrors(LinkUser):
         host = self.replicas.get(name)
         if host is not None:
             host.replica.record_changed(group, stored.version)
+            # When the sessions that were stored along with it are known, too.
+            asyncio.get_running_loop().call_soon(self._look_for_ended, host, group)
         self.cluster.homes.rehome(name)
         self.keeper.changed(name)
 
@@ -375,6 +377,11 @@ class Mirrors(LinkUser):
         for member in group.live:
             if self._incarnation_of(member) != member.incarnation:
                 host.replica.session_ended(SessionGone(member.node, member.incarnation))
+
+    def _look_for_ended(self, host: ReplicaOfNode, group: GroupRecord) -> None:
+        """One may have come in whose session had ended before we heard of it."""
+        if host.replica.record is group:
+            self._tell_ends(host, group)
 
     def forget(self, host: ReplicaOfNode) -> None:
         if self.replicas.get(host.name) is host:
