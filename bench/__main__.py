@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
         "clusters of three nodes (Warren's need etcd):\n"
         f"  {'remote':<8} publish to and consume from another node's queue\n"
-        f"  {'declare':<8} durable queues, by one client and by ten at once\n"
+        f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
         f"  {'cluster-start':<8} the time each of three nodes with {QUEUES} queues takes to start",
     )
     parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])

@@ -1,4 +1,4 @@
-"""How fast a cluster takes new durable queues: by one client one by one, and by ten at once.
+"""How fast a cluster takes new durable queues: one client one by one, and ten and fifty at once.
 
 Every declare-ok means that the queue is known on all three nodes. The client writes what it has
 prepared and counts answers, so that it is not itself what is measured.
@@ -21,7 +21,7 @@ from bench.clusters import CLUSTERS, Cluster
 from bench.report import Table, times
 
 QUEUES: Final = 1_000
-CONNECTIONS: Final = (1, 10)
+CONNECTIONS: Final = (1, 10, 50)
 ANSWER_S_MAX: Final = 30.0
 FRAME_HEAD_BYTES: Final = 7
 DECLARE_OK: Final = b"\x00\x32\x00\x0b"
