@@ -36,6 +36,8 @@ NODE: Final = """
     queue_index_journal_write_ops_total queue_disk_reads_total queue_disk_writes_total
     auth_attempts_total auth_attempts_succeeded_total auth_attempts_failed_total
     alarms_memory_used_watermark alarms_free_disk_space_watermark alarms_file_descriptor_limit
+    mirrored_queues_led queue_mirrors queue_mirrors_unsynchronised queue_mirror_promotions_total
+    queue_mirror_unsafe_promotions_total queue_mirror_messages_lost_total
     build_info identity_info
     global_messages_received_total global_messages_received_confirm_total
     global_messages_routed_total global_messages_unroutable_dropped_total

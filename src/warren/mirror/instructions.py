@@ -77,6 +77,8 @@ class Boundary(msgspec.Struct, frozen=True, tag=True, array_like=True):
     boundary: dict[int, int]
     numbers: dict[str, int]
     """The last number of each origin that the master has taken."""
+    lacking: int
+    """How many messages there are below."""
 
 
 class Older(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -393,8 +393,9 @@ class MasterBacking(BackingQueue):
         self.flush()
         boundary = self.next_sequences()
         numbers = {**self.numbers, self.origin: self.local_number}
-        self._tell_all(Boundary(member, boundary, numbers))
-        self.coverages[member] = Coverage(dict(boundary), self.length + len(self.unacked))
+        lacking = self.length + len(self.unacked)
+        self._tell_all(Boundary(member, boundary, numbers, lacking))
+        self.coverages[member] = Coverage(dict(boundary), lacking)
         if self.coverages[member].is_complete:
             self.ring.covered(member)
 

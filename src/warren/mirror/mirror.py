@@ -56,6 +56,8 @@ class Mirror:
         self.member = member
         self.levels: dict[int, VariableQueue] = {}
         self.boundary: dict[int, int] | None = None
+        self.lacking: int | None = None
+        """Messages of the master that are not here: what would be lost; None if not known."""
         self.numbers: dict[str, int] = {}
         """The last publish of each origin that the master had taken."""
         self.number = 0
@@ -96,6 +98,7 @@ class Mirror:
             return
         self.boundary = dict(instruction.boundary)
         self.numbers = dict(instruction.numbers)
+        self.lacking = instruction.lacking
         # What is here may be of another life, and may have been said by nobody who still counts.
         for number, level in self.levels.items():
             remove_span(level, 0, EVERYTHING)
@@ -122,6 +125,8 @@ class Mirror:
         assert self.boundary is not None
         if first >= self.boundary.get(level, 0):
             remove(self._level(level), first, count, body_bytes)
+        else:
+            self._lacks_less(count)
 
     def _put_older(self, older: Older, messages: list[Message], received: Received) -> None:
         """They were confirmed long ago, but whoever counts on this copy counts on its disk."""
@@ -136,6 +141,7 @@ class Mirror:
             if put_older(queue, sequence, message, expires, received) == TAKEN:
                 received.unsafe -= 1
         self.boundary[older.level] = older.boundary
+        self._lacks_less(len(messages))
         queue.page_out()
 
     def _purge(self, purged: Purged) -> None:
@@ -146,6 +152,12 @@ class Mirror:
             for end in (*sorted(kept), below):
                 remove_span(self._level(level), start, end)
                 start = end + 1
+        boundary = self.boundary or {}
+        self.lacking = sum(sequence < boundary.get(level, 0) for level, sequence in purged.kept)
+
+    def _lacks_less(self, count: int) -> None:
+        if self.lacking is not None:
+            self.lacking = max(self.lacking - count, 0)
 
     def _level(self, number: int) -> VariableQueue:
         level = self.levels.get(number)

@@ -338,6 +338,7 @@ class RandomWork:
         for name, mirror in world.mirrors.items():
             lacking = world.master.coverages[name].lacking
             assert mirror.depth == world.master.length - lacking, name
+            assert mirror.lacking == lacking, name
         at_master = world.here.drained()
         for name in world.mirrors:
             assert world.replicas[name].drained() == self.expected(at_master, name), name

@@ -25,13 +25,16 @@ Body = Any
 
 
 class Refusal(Exception):
-    """The node answered, and said no."""
+    """The node answered, and said no; `facts` is what else it said."""
 
-    def __init__(self, status: int, kind: str, reason: str) -> None:
+    def __init__(
+        self, status: int, kind: str, reason: str, facts: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(f"{kind}: {reason}")
         self.status = status
         self.kind = kind
         self.reason = reason
+        self.facts = facts or {}
 
 
 class NotFound(Refusal):
@@ -198,6 +201,7 @@ class Api:
     def _refusal(self, status: int, received: bytes) -> Exception:
         import html
 
+        said: dict[str, Any] = {}
         try:
             said = json.loads(received)
             kind, reason = str(said.get("error", "")), said.get("reason", "")
@@ -209,7 +213,7 @@ class Api:
             return Failure(self._unauthorised(text))
         if status == http.client.NOT_FOUND:
             return NotFound(status, kind, text)
-        return Refusal(status, kind, text)
+        return Refusal(status, kind, text, said)
 
     def _unauthorised(self, reason: str) -> str:
         user, url = self.target.user, self.target.url

@@ -13,6 +13,7 @@ from warren.cli.ctl import (
     connections,
     definitions,
     health,
+    mirrors,
     node_status,
     nodes,
     object_listing,
@@ -27,8 +28,9 @@ from warren.cli.ctl import (
 from warren.cli.ctl.verbs import Verb
 
 _FAMILIES: Final = (
-    access, assistance, cluster_status, clustering, connections, definitions, health, node_status,
-    nodes, object_listing, parameters, policies, queue_listing, queues, settings, users, vhosts,
+    access, assistance, cluster_status, clustering, connections, definitions, health, mirrors,
+    node_status, nodes, object_listing, parameters, policies, queue_listing, queues, settings,
+    users, vhosts,
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {

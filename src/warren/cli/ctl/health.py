@@ -173,17 +173,6 @@ def check_certificate_expiration(call: Call) -> Answer:
     return f"No certificates are expiring within {within} {unit}."
 
 
-def check_if_node_is_mirror_sync_critical(call: Call) -> Answer:
-    call.announce(
-        "Checking if there are classic mirrored queues that would lose their only synchronised "
-        f"replica if node {call.node} is stopped ..."
-    )
-    _check(call, "node-is-mirror-sync-critical")
-    return (
-        f"Node {call.node} reported no classic mirrored queues without synchronised mirrors online"
-    )
-
-
 def check_if_node_is_quorum_critical(call: Call) -> Answer:
     call.announce(f"Checking if node {call.node} is critical for quorum of any quorum queues ...")
     _check(call, "node-is-quorum-critical")
@@ -273,11 +262,6 @@ VERBS: Final = (
         "Fails if a TLS certificate expires soon",
         check_certificate_expiration,
         options=(_WITHIN, _PERIOD),
-    ),
-    _verb(
-        "check_if_node_is_mirror_sync_critical",
-        "Fails if stopping the node would lose what is in mirrored queues",
-        check_if_node_is_mirror_sync_critical,
     ),
     _verb(
         "check_if_node_is_quorum_critical",

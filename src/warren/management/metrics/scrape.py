@@ -24,6 +24,7 @@ from warren.management.metrics.exposition import (
     write_sums,
 )
 from warren.management.metrics.messages import write_global
+from warren.management.metrics.mirrors import MIRRORS, figures_of_mirrors
 from warren.management.views.channels import ChannelPlace, channels_of
 from warren.queues.queue import Queue
 from warren.queues.waiting_times import WaitingTimes
@@ -106,6 +107,7 @@ class Scrape:
             node.ALARMS, node.CHURN, node.NODE_COARSE, node.NODE, node.PERSISTER, node.DISK,
         ):  # fmt: skip
             yield from write_sums(PREFIX, metrics, self.node)
+        yield from write_sums(PREFIX, MIRRORS, figures_of_mirrors(self.node))
         yield from node.write_attempts(self.node, PREFIX)
         yield from node.write_identity(self.node)
 

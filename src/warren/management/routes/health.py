@@ -22,8 +22,10 @@ from warren.management.resource import Resource
 from warren.management.routes.overview import home_is_node, is_down, known_node
 from warren.management.routes.publishing import acting
 from warren.management.views.certificates import DAYS_MAX, DAYS_OF_UNIT, expiring_certificates
+from warren.management.views.copies import led_without_synchronised
 from warren.management.views.overview import show_listeners
 from warren.model.limits import SHORTSTR_BYTES_MAX
+from warren.queues.settings import queue_type_of
 from warren.wire.codec import Message, PropertyBlock
 from warren.wire.properties import Properties, encode_properties
 from warren.wire.route_key import make_route_key
@@ -31,6 +33,7 @@ from warren.wire.route_key import make_route_key
 ALIVENESS_QUEUE: Final = "aliveness-test"
 _OK: Final = {"status": "ok"}
 _ALONE: Final = {"status": "ok", "reason": "single node cluster"}
+_NOT_SYNCHRONISED: Final = "There are classic mirrored queues without online synchronised mirrors"
 # RabbitMQ's names of protocols, and what else it takes for them.
 _PROTOCOLS: Final = {
     "amqp091": "amqp", "amqp": "amqp", "amqp10": "amqp", "amqps": "amqp/ssl",
@@ -98,9 +101,25 @@ async def _healthy(call: Call) -> JsonObject:
     return _OK
 
 
-async def _not_critical(call: Call) -> JsonObject:
-    """Nothing is replicated yet, so that no replica can be the last."""
+async def _not_quorum_critical(call: Call) -> JsonObject:
+    """Quorum queues are not replicated, so that no replica can be the last."""
     return _OK if call.peers.names else _ALONE
+
+
+async def _not_mirror_sync_critical(call: Call) -> JsonObject | Response:
+    """Whether every mirrored queue led here would have a successor that lacks nothing."""
+    if not call.peers.names:
+        return _ALONE
+    critical = [
+        {
+            "readable_name": f"queue '{record.name}' in vhost '{record.vhost}'",
+            "name": record.name,
+            "virtual_host": record.vhost,
+            "type": queue_type_of(record.arguments).value,
+        }
+        for record in led_without_synchronised(call.node)
+    ]
+    return _failed(_NOT_SYNCHRONISED, queues=critical) if critical else _OK
 
 
 async def _node_health(call: Call) -> JsonObject | Response:
@@ -136,8 +155,8 @@ RESOURCES: Final = (
     _check("protocol-listener/{protocol}", _protocol_listener),
     _check("certificate-expiration/{within}/{unit}", _certificate_expiration),
     _check("virtual-hosts", _healthy),
-    _check("node-is-quorum-critical", _not_critical),
-    _check("node-is-mirror-sync-critical", _not_critical),
+    _check("node-is-quorum-critical", _not_quorum_critical),
+    _check("node-is-mirror-sync-critical", _not_mirror_sync_critical),
     Resource(path="/healthchecks/node", rule=ANY_TAG, get=_node_health),
     Resource(
         path="/healthchecks/node/{node}",

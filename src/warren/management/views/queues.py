@@ -9,6 +9,7 @@ from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
 from warren.management.cluster.homes import sync_of
 from warren.management.json import JsonObject
+from warren.management.views.copies import last_home_of, show_copies
 from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
 from warren.model.records import QueueRecord
@@ -59,6 +60,7 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
     shown.update(node.statistics.lengths_of_queue(queue))
     shown.update(policy_of_queue(queue.record, node))
     shown.update(_consumers(queue))
+    shown.update(show_copies(queue.record, node))
     shown.update(
         backing_queue_status=queue.backing.status(now_ms),
         garbage_collection=_GARBAGE_COLLECTION,
@@ -67,7 +69,6 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
         head_message_timestamp=_head_timestamp(queue.backing),
         memory=QUEUE_BYTES + shown["messages_ram"] * MESSAGE_BYTES + shown["message_bytes_ram"],
         node=node.config.name,
-        recoverable_slaves=None,
         reductions=0,
         reductions_details={"rate": 0.0},
         state=FLOW if queue.backing.is_in_flow(now_ms) else RUNNING,
@@ -87,8 +88,13 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
 def show_any_queue(queue: AbstractQueue, node: Node) -> JsonObject:
     if isinstance(queue, Queue):
         return show_queue(queue, node)
-    # At a node that is down, which nobody else can say more of.
-    return {**describe_queue(queue.record), "node": queue.record.node, "state": DOWN}
+    return show_absent_queue(queue.record, node)
+
+
+def show_absent_queue(record: QueueRecord, node: Node) -> JsonObject:
+    """At a node that is down, which nobody else can say more of; or mirrored and without leader."""
+    shown = {**describe_queue(record), "node": last_home_of(record, node), "state": DOWN}
+    return {**shown, **show_copies(record, node)}
 
 
 def _head_timestamp(backing: BackingQueue) -> int | None:

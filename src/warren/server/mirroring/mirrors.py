@@ -40,6 +40,7 @@ from warren.server.context import ConnectionContext, new_token
 from warren.server.links import LinkUser
 from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
+from warren.server.mirroring.group_log import GroupLog
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
 from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
 from warren.storage.variable_queue import VariableQueue
@@ -68,6 +69,7 @@ class Mirrors(LinkUser):
         self._claimed: dict[QueueName, dict[int, VariableQueue]] = {}
         self.sync_bytes_per_s = throughput_of(context.config)
         self.keeper = CopyKeeper(self)
+        self.group_log = GroupLog(self._is_led_here)
         context.queue_factory.home_of = self.home_of
 
     # What hosts need.
@@ -209,17 +211,20 @@ class Mirrors(LinkUser):
         parsed = parse_key(key)
         assert parsed is not None
         name = (parsed.parts[0], parsed.parts[1])
+        before, _ = self.records.get(name, (None, 0))
+        host = self.replicas.get(name)
         if stored is None:
-            self.records.pop(name, None)
-            host = self.replicas.get(name)
+            if before is not None:
+                del self.records[name]
+                self.group_log.removed(name, before)
             if host is not None:
                 host.replica.record_changed(None, self.cluster.store.revision)
                 self.forget(host)
             return
         group = decode_record(stored.value)
-        self._log_in_sync(name, group, stored.version)
         self.records[name] = (group, stored.version)
-        host = self.replicas.get(name)
+        mirror = None if host is None else host.replica.mirror
+        self.group_log.changed(name, before, group, None if mirror is None else mirror.lacking)
         if host is not None:
             host.replica.record_changed(group, stored.version)
             # When the sessions that were stored along with it are known, too.
@@ -227,18 +232,10 @@ class Mirrors(LinkUser):
         self.cluster.homes.rehome(name)
         self.keeper.changed(name)
 
-    def _log_in_sync(self, name: QueueName, group: GroupRecord, revision: int) -> None:
-        """One node says who may become the master: the one that is."""
-        old = self.records.get(name)
-        if node_of(group.leader) == self.cluster.name and (
-            old is None or set(old[0].insync) != set(group.insync)
-        ):
-            _log.info(
-                "copies in sync",
-                queue=f"queue '{name[1]}' in vhost '{name[0]}'",
-                nodes=",".join(sorted(map(node_of, group.insync))),
-                revision=revision,
-            )
+    def _is_led_here(self, group: GroupRecord) -> bool:
+        leader = group.find(group.leader)
+        me = (self.cluster.name, self.cluster.incarnation)
+        return leader is not None and (leader.node, leader.incarnation) == me
 
     def home_of(self, record: QueueRecord) -> str:
         """Empty while a mirrored queue has no leader."""
@@ -400,7 +397,7 @@ class Mirrors(LinkUser):
         return [queued for queued in unacked if queued.holder.queue is queue]
 
     def promoted(self, host: ReplicaOfNode, remote: AbstractQueue, master: MasterBacking) -> None:
-        _log.info("mirror is promoted", queue=str(host), messages=master.length)
+        _log.info("queue has come home", queue=str(host), messages=master.length)
         self.cluster.homes.take_home(remote, master)
 
     def deposed(self, host: ReplicaOfNode, master: MasterBacking) -> None:

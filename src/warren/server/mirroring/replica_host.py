@@ -47,6 +47,8 @@ class ReplicaOfNode:
         self.sync: SyncOfQueue | None = None
         """Of a master."""
         self._held: tuple[Member, int, int] | None = None
+        self._refused_epoch = 0
+        """The epoch whose end was told of that has no successor."""
 
     def __str__(self) -> str:
         return f"queue '{self.queue}' in vhost '{self.vhost}'"
@@ -129,7 +131,16 @@ class ReplicaOfNode:
 
     def may_promote_unsynced(self) -> bool:
         mirroring = mirroring_of(self.policy)
-        return mirroring is not None and mirroring.promotes_unsynced_on_failure
+        may = mirroring is not None and mirroring.promotes_unsynced_on_failure
+        record = self.replica.record
+        if not may and record is not None and self._refused_epoch != record.epoch:
+            self._refused_epoch = record.epoch
+            _log.warning(
+                "queue has no master: no mirror is synchronised, and none other is promoted",
+                queue=str(self),
+                epoch=record.epoch,
+            )
+        return may
 
     def lead(self, replica: Replica) -> MasterBacking:
         vhost = self._virtual_host

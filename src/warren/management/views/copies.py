@@ -1,0 +1,65 @@
+"""The copies of a mirrored queue, in the fields in which RabbitMQ's tools expect them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warren.management.json import JsonObject
+from warren.mirror.group_record import GroupRecord, node_of
+from warren.mirror.group_sight import mirrors_of, recoverable_of, synchronised_of
+from warren.model.records import QueueRecord
+from warren.policy.wanted_copies import mirroring_of
+from warren.queues.boundary import AbstractQueue
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+
+def group_of(record: QueueRecord, node: Node) -> GroupRecord | None:
+    """None of a queue that is not mirrored."""
+    return None if node.cluster is None else node.cluster.mirrors.group_of(record)
+
+
+def show_copies(record: QueueRecord, node: Node) -> JsonObject:
+    group = group_of(record, node)
+    if group is None or node.cluster is None:
+        return _uncopied(record, node)
+    present = node.cluster.mirrors.survivors_of(record)
+    return {
+        "slave_nodes": mirrors_of(group, present),
+        "synchronised_slave_nodes": synchronised_of(group, present),
+        "recoverable_slaves": recoverable_of(group, present) if record.durable else None,
+    }
+
+
+def _uncopied(record: QueueRecord, node: Node) -> JsonObject:
+    """As RabbitMQ, a node that is alone shows that a queue would have mirrors, and has none."""
+    policy = node.broker.vhosts[record.vhost].policies.of_queue(record).effective
+    if record.exclusive or mirroring_of(policy) is None:
+        return {"recoverable_slaves": None}
+    return {
+        "slave_nodes": [],
+        "synchronised_slave_nodes": [],
+        "recoverable_slaves": [] if record.durable else None,
+    }
+
+
+def last_home_of(record: QueueRecord, node: Node) -> str:
+    """Of a queue that has none at the moment."""
+    group = group_of(record, node)
+    return record.node if group is None else node_of(group.leader)
+
+
+def led_without_synchronised(node: Node) -> Iterator[QueueRecord]:
+    """Mirrored queues of this node that nobody else could go on with, as they are."""
+    for queue in _led_here(node):
+        if not show_copies(queue.record, node)["synchronised_slave_nodes"]:
+            yield queue.record
+
+
+def _led_here(node: Node) -> Iterator[AbstractQueue]:
+    for vhost in node.broker.vhosts.values() if node.cluster is not None else ():
+        for queue in vhost.queues_here():
+            if group_of(queue.record, node) is not None:
+                yield queue
