@@ -48,7 +48,7 @@ ALLOWED: Final = {
     "mirror": {"model", "wire", "queues", "storage", "flow"},
     "cluster": BELOW_BROKER | {"broker", "flow"},
     "server": BELOW_SERVER | {"cluster", "mirror"},
-    "management": BELOW_SERVER | {"server", "cluster"},
+    "management": BELOW_SERVER | {"server", "cluster", "mirror"},
     "perf": BELOW_SERVER | {"server"},
     "cli": BELOW_SERVER | {"server", "management", "perf"},
     "testing": BELOW_SERVER | {"server"},

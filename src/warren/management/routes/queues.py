@@ -22,14 +22,13 @@ from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.sorting import LACKING
 from warren.management.views.copies import group_of
-from warren.management.views.queues import DOWN, show_absent_queue, show_any_queue, show_queue
+from warren.management.views.queues import DOWN, show_any_queue, show_queue
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.server.connection import AmqpConnection
 
 NAME_BYTES_MAX: Final = 255
-_READING: Final = ("GET", "HEAD")
 
 
 def _figure(path: str) -> Callable[[AbstractQueue], Json]:
@@ -79,13 +78,6 @@ def queue_exists(call: Call) -> bool:
     return queue is not None and home_of(queue, call.node) in nodes
 
 
-def _can_be_shown(call: Call) -> bool:
-    """A mirrored one that has no home at the moment is there all the same."""
-    queue = find_queue(call)
-    is_mirrored = queue is not None and group_of(queue.record, call.node) is not None
-    return queue_exists(call) or (is_mirrored and call.request.method in _READING)
-
-
 async def _list(call: Call) -> Response:
     vhosts, node = list(visible_vhosts(call)), call.node
 
@@ -109,10 +101,8 @@ async def _list(call: Call) -> Response:
 
 async def _show(call: Call) -> JsonObject:
     queue = find_queue(call)
-    if queue is None:
-        raise no_such_object()
     if not isinstance(queue, Queue):
-        return show_absent_queue(queue.record, call.node)
+        raise no_such_object()
     # Who publishes into it and who gets from it, by channel, is what RabbitMQ's detailed rates are.
     shown = {**show_queue(queue, call.node), "deliveries": [], "incoming": []}
     shown["consumer_details"] = []
@@ -179,7 +169,7 @@ RESOURCES: Final = (
     Resource(
         path="/queues/{vhost}/{queue}",
         rule=VHOST_USERS,
-        exists=_can_be_shown,
+        exists=queue_exists,
         get=_show,
         put=_put,
         delete=_delete,

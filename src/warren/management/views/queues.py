@@ -88,11 +88,8 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
 def show_any_queue(queue: AbstractQueue, node: Node) -> JsonObject:
     if isinstance(queue, Queue):
         return show_queue(queue, node)
-    return show_absent_queue(queue.record, node)
-
-
-def show_absent_queue(record: QueueRecord, node: Node) -> JsonObject:
-    """At a node that is down, which nobody else can say more of; or mirrored and without leader."""
+    # At a node that is down, which nobody else can say more of; or mirrored and without leader.
+    record = queue.record
     shown = {**describe_queue(record), "node": last_home_of(record, node), "state": DOWN}
     return {**shown, **show_copies(record, node)}
 
