@@ -43,8 +43,8 @@ def shown(node: NodeProcess, name: str) -> dict[str, Any]:
 
 def has_mirrors(node: NodeProcess, name: str, count: int, synchronised: int) -> bool:
     queue = shown(node, name)
-    counts = (len(queue["slave_nodes"]), len(queue["synchronised_slave_nodes"]))
-    return counts == (count, synchronised)
+    mirrors, in_sync = queue.get("slave_nodes", ()), queue.get("synchronised_slave_nodes", ())
+    return (len(mirrors), len(in_sync)) == (count, synchronised)
 
 
 def declare(node: NodeProcess, name: str) -> None:
@@ -127,9 +127,10 @@ def test_the_log_of_the_leader_tells_of_its_mirrors(cluster: ClusterOfNodes, pre
     home, name = cluster.nodes[2], f"{prefix}-q"
     declare(home, name)
     eventually(lambda: has_mirrors(home, name, 2, 2), "both mirrors are in sync")
-    assert logged(home, "queue is mirrored", name)
-    for other in NAMES[:2]:
-        assert logged(home, "mirror is added", name, f"node={other}")
+    eventually(lambda: logged(home, "queue is mirrored", name), "it is told")
+    for node in NAMES[:2]:
+        added = ("mirror is added", name, f"node={node}")
+        eventually(lambda added=added: logged(home, *added), "it is told")
     set_policy(home.api, prefix, {"ha-mode": "nodes", "ha-params": [NAMES[2], NAMES[0]]})
     eventually(lambda: logged(home, "mirror is dropped", name, f"node={NAMES[1]}"), "it is told")
     assert not logged(cluster.nodes[0], "mirror is added", name)
