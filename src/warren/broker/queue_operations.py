@@ -6,7 +6,7 @@ was found empty and unused must not get messages and consumers meanwhile, only t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -103,7 +103,10 @@ class QueueOperations:
             return 0
         require_access(queue.record, connection_id)
         if queue.is_remote:
-            return await self._delete_at_home(queue, if_unused, if_empty)
+            deleted = await self._delete_at_home(queue, if_unused, if_empty)
+            if deleted is None:  # its home is here by now
+                return await self.delete(name, if_unused, if_empty, connection_id)
+            return deleted
         if if_empty and queue.message_count:
             raise precondition_failed(f"{queue.record} not empty")
         if if_unused and queue.consumer_count:
@@ -112,14 +115,18 @@ class QueueOperations:
         await self._remove([queue])
         return message_count
 
-    async def _delete_at_home(self, queue: AbstractQueue, if_unused: bool, if_empty: bool) -> int:
+    async def _delete_at_home(
+        self, queue: AbstractQueue, if_unused: bool, if_empty: bool
+    ) -> int | None:
+        """None if the same queue is somewhere else now."""
         name = queue.record.name
         while self._topology.queues.get(name) is queue:
             try:
                 return await queue.delete_at_home(if_unused, if_empty)
             except QueueGone:
                 await self._writer.settle(name)
-        return 0
+        found = self._topology.queues.get(name)
+        return None if found is not None and found.record is queue.record else 0
 
     async def settle(self, name: str) -> None:
         """Know as much of the queue as its home did when it was asked in vain."""
@@ -133,8 +140,8 @@ class QueueOperations:
             await self._remove([self._topology.queues[n] for n in names[:CHECKS_AT_ONCE]])
             names = self._topology.exclusive_queues_of(connection_id)
 
-    async def drop_queues_of(self, node: str) -> int:
-        queues = [queue for queue in self._topology.queues.values() if queue.record.node == node]
+    async def drop_lost(self, is_lost: Callable[[QueueRecord], bool]) -> int:
+        queues = [queue for queue in self._topology.queues.values() if is_lost(queue.record)]
         for first in range(0, len(queues), CHECKS_AT_ONCE):
             some = queues[first : first + CHECKS_AT_ONCE]
             there = self._topology.queues

@@ -22,6 +22,8 @@ class Services:
     # For what is not durable and belongs to no node, such as an exchange; None in a cluster, where
     # it stays until the last node has ended.
     lease_of_no_node: Callable[[], Lease | None]
+    # Whether a queue that is not durable has, or will have, copies to live on in without its home.
+    outlives_home: Callable[[QueueRecord], bool]
     make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue]
     # 22 characters that nobody can guess, for the names of queues.
     new_token: Callable[[], str]

@@ -10,7 +10,7 @@ Permissions are not checked here but by whoever acts for a user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from warren.broker.activity import Activity
@@ -119,9 +119,13 @@ class VirtualHost:
         """The connection has ended: delete what it alone could use."""
         await self._queue_operations.drop_exclusive(connection_id)
 
-    async def drop_queues_of(self, node: str) -> int:
-        """The node has left the cluster for good: delete the queues whose home it was."""
-        return await self._queue_operations.drop_queues_of(node)
+    async def drop_lost(self, is_lost: Callable[[QueueRecord], bool]) -> int:
+        """A node is gone for good: delete the queues that it alone had; how many that were."""
+        return await self._queue_operations.drop_lost(is_lost)
+
+    async def renew_queue(self, name: str) -> bool:
+        """Whether a queue that is not durable ends with its home has changed."""
+        return await self._writer.renew_queue(name)
 
     async def queue_unused(self, queue: AbstractQueue) -> None:
         """The last consumer of an auto-delete queue has gone."""

@@ -33,7 +33,13 @@ from warren.metadata.store import (
     Put,
 )
 from warren.model.errors import connection_forced, internal_error
-from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
+from warren.model.records import (
+    BindingRecord,
+    Destination,
+    DestinationKind,
+    ExchangeRecord,
+    QueueRecord,
+)
 
 # Each refusal means that somebody else got ahead, so waiting in vain takes a very busy crowd.
 CHANGE_ATTEMPTS_MAX: Final = 10_000
@@ -76,6 +82,15 @@ class TopologyWriter:
         if is_done:
             queue_created(self._events, record)
         return is_done
+
+    async def renew_queue(self, name: str) -> bool:
+        """Tie the queue, and its bindings, to what they end with now."""
+        record = self._topology.queues[name].record
+        destination = Destination(DestinationKind.QUEUE, name)
+        bindings = self._topology.bindings.of_destination(destination)
+        changes: list[Operation] = [self._put(queue_key(self._vhost, name), record, record.durable)]
+        changes += [self._put(binding_key(each), each, record.durable) for each in bindings]
+        return await self._transact([self._check_queue(name)], changes)
 
     async def create_binding(self, binding: BindingRecord) -> bool:
         source = self._topology.exchanges[binding.source].record
@@ -168,11 +183,11 @@ class TopologyWriter:
         return Put(key, encode_record(record), None if is_durable else self._lease_for(record))
 
     def _lease_for(self, record: TopologyRecord) -> Lease | None:
-        """A transient queue ends with its node, and a binding to it ends with the queue."""
+        """A transient queue ends with its node, unless it has copies, and its bindings with it."""
         queue = record if isinstance(record, QueueRecord) else None
         if isinstance(record, BindingRecord) and self._is_to_queue(record):
             queue = self._topology.queues[record.destination.name].record
-        if queue is None or queue.durable:
+        if queue is None or queue.durable or self._services.outlives_home(queue):
             return self._services.lease_of_no_node()
         return self._services.lease_of(queue.node)
 

@@ -250,6 +250,12 @@ class Asker:
         if is_in_use and queue.handle == 0:
             to.open(queue)
 
+    def came_home(self, queue: RemoteQueue) -> None:
+        """The queue is on this node now: whoever has asked for it finds it there."""
+        for number, call in tuple(self._calls.items()):
+            if call.queue is queue:
+                self._fail(number, _gone(queue))
+
     def take_over(self, call: Call) -> None:
         if call.queue.handle == 0 and not self.open(call.queue):
             if not call.answer.done():

@@ -168,6 +168,7 @@ def reclaim(
         leader=member.id,
         members=(member,),
         insync=(member.id,),
+        state=QueueState.LIVE,
     )
     return reclaimed, tuple(evidence)
 
@@ -236,12 +237,25 @@ def promote(record: GroupRecord, member_id: str, is_sync_needed: bool = True) ->
     if record.is_live(record.leader):
         raise NotAllowed(f"{record.leader} leads and is alive")
     is_synced = member_id in record.insync
-    if not is_synced and is_sync_needed:
+    if not is_synced and (is_sync_needed or record.state is QueueState.STOPPED):
         raise NotAllowed(f"{member_id} is not in sync, and promoting it would lose messages")
     insync = tuple(i for i in record.insync if record.is_live(i)) if is_synced else (member_id,)
     return replace(
-        record, epoch=record.epoch + 1, view=record.view + 1, leader=member_id, insync=insync
+        record,
+        epoch=record.epoch + 1,
+        view=record.view + 1,
+        leader=member_id,
+        insync=insync,
+        state=QueueState.LIVE,
     )
+
+
+def stop(record: GroupRecord, leader: str) -> GroupRecord:
+    """The leader has the only good copy and is about to stop: the queue waits for its return."""
+    _require_leader(record, leader)
+    if record.insync != (leader,):
+        raise NotAllowed("there is another good copy")
+    return replace(record, view=record.view + 1, state=QueueState.STOPPED)
 
 
 def admit_to_insync(record: GroupRecord, leader: str, member_id: str) -> GroupRecord:

@@ -319,7 +319,8 @@ class Replica:
             if in_sync[0].id == self.me.id:
                 self._propose(promote(record, self.me.id), ())
         elif eldest_first[0].id == self.me.id and self._host.may_promote_unsynced():
-            self._propose(promote(record, self.me.id, is_sync_needed=False), ())
+            with suppress(NotAllowed):  # if the queue waits for a leader that has stopped
+                self._propose(promote(record, self.me.id, is_sync_needed=False), ())
 
     def _reclaim(self, record: GroupRecord) -> None:
         """We are no member, but may have the best copy that is left.

@@ -121,6 +121,8 @@ class Cluster:
         self.broker.on_bereft = lambda vhost: context.spawn(self._remove_bereft(vhost))
         self.broker.lease_ttl_s = SESSION_TTL_S
         self.broker.companions_of_queue = self.mirrors.keys_of
+        self.broker.outlives_home = self.mirrors.lifetimes.outlives_home
+        self.membership.is_only_on = self.mirrors.lifetimes.is_only_on
         self.broker.until_ready = self.mirrors.keeper.until_mirrored
 
     @property
@@ -207,6 +209,8 @@ class Cluster:
 
     async def leave(self) -> None:
         """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
+        if not self._context.tenure.is_frozen:
+            await self.mirrors.lifetimes.stop()
         self._store.leave()
         await self.keeper.stop()
         self.states.stop()

@@ -22,6 +22,7 @@ from warren.cluster.members import (
 )
 from warren.metadata.keys import KeyKind, member_key, node_key, parse_key, prefix
 from warren.metadata.store import Change, Check, Delete, Put
+from warren.model.records import QueueRecord
 from warren.server.cluster_store import ClusterStore
 from warren.server.context import ConnectionContext, new_token
 from warren.server.data_directory import MEMBER_FILE
@@ -41,6 +42,7 @@ class Membership:
         self._is_retiring = False
         # Called when this node is forgotten: it was taken for dead, and its queues are deleted.
         self.on_forgotten: Callable[[], None] = lambda: None
+        self.is_only_on: Callable[[QueueRecord, str], bool] = lambda r, node: r.node == node
         self._context = context
         self._store = store
 
@@ -107,7 +109,7 @@ class Membership:
     async def _drop_queues(self, node: str) -> int:
         count = 0
         for vhost in tuple(self.broker.vhosts.values()):
-            count += await vhost.drop_queues_of(node)
+            count += await vhost.drop_lost(lambda record: self.is_only_on(record, node))
         _log.warning("node is forgotten", node=node, queues=count)
         return count
 

@@ -70,14 +70,15 @@ class CopyKeeper:
         host = self._mirrors.replicas.get(name)
         if host is None:
             if mirroring is not None and name not in self._mirrors.records:
-                self._mirrors.found(name)
+                self._mirrors.lifetimes.begin(queue.record)
             return
         group = host.replica.record
         if group is not None and host.replica.master is not None:
             self._ask_and_expel(host, group, self._wanted(mirroring, group, random.sample))
             if host.sync is not None:
                 host.sync.consider()
-            if mirroring is None and len(group.members) == 1:
+            is_back = queue.record.node == self._mirrors.cluster.name
+            if mirroring is None and len(group.members) == 1 and is_back:
                 self._mirrors.spawn(self._dissolve(host))
 
     def _find(self, name: QueueName) -> AbstractQueue | None:
@@ -109,10 +110,14 @@ class CopyKeeper:
                 host.replica.expel(member.id)
 
     async def _dissolve(self, host: ReplicaOfNode) -> None:
-        """The queue is not to be mirrored any more, and is not."""
+        """The queue is not to be mirrored any more, and is not.
+
+        Only where it was declared: elsewhere nothing but its group's record says where it is.
+        """
         key = group_key(*host.name)
         with suppress(MetadataError):
-            await self._mirrors.store.commit([Check(key, host.replica.revision)], [Delete(key)])
+            if await self._mirrors.store.commit([Check(key, host.replica.revision)], [Delete(key)]):
+                await self._mirrors.lifetimes.end(host.name)
 
     # Declaring.
 

@@ -83,6 +83,7 @@ class Homes:
             level.on_loaded = queue.loaded
         vhost.replace_queue(queue)
         consumers, unconfirmed = remote.come_home()
+        remote.asker.came_home(remote)
         for entry in unconfirmed:
             self._publish_again(queue, master, entry)
         for consumer in consumers:

@@ -41,6 +41,7 @@ from warren.server.links import LinkUser
 from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.group_log import GroupLog
+from warren.server.mirroring.lifetimes import Lifetimes
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
 from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
 from warren.storage.variable_queue import VariableQueue
@@ -66,8 +67,11 @@ class Mirrors(LinkUser):
         self._by_uid: dict[str, ReplicaOfNode] = {}
         self._member_numbers = count(1)
         self._due: list[Callable[[], None]] = []
+        self._invitations: dict[QueueName, BecomeMirror] = {}
+        """Of groups that are not known here yet, the last one for each queue."""
         self._claimed: dict[QueueName, dict[int, VariableQueue]] = {}
         self.sync_bytes_per_s = throughput_of(context.config)
+        self.lifetimes = Lifetimes(self)
         self.keeper = CopyKeeper(self)
         self.group_log = GroupLog(self._is_led_here)
         context.queue_factory.home_of = self.home_of
@@ -141,7 +145,8 @@ class Mirrors(LinkUser):
         for name, (group, _) in tuple(self.records.items()):
             was_in_sync = self.cluster.name in map(node_of, group.insync)
             vhost = self.broker.vhosts.get(name[0])
-            if was_in_sync and vhost is not None and name[1] in vhost.queues:
+            queue = None if vhost is None else vhost.queues.get(name[1])
+            if was_in_sync and queue is not None and queue.record.durable:
                 self._claimed[name] = self._recovered_levels(name)
 
     def start(self) -> None:
@@ -231,6 +236,9 @@ class Mirrors(LinkUser):
             asyncio.get_running_loop().call_soon(self._look_for_ended, host, group)
         self.cluster.homes.rehome(name)
         self.keeper.changed(name)
+        invitation = self._invitations.pop(name, None)
+        if invitation is not None:
+            asyncio.get_running_loop().call_soon(self.become_mirror, invitation)
 
     def _is_led_here(self, group: GroupRecord) -> bool:
         leader = group.find(group.leader)
@@ -251,7 +259,10 @@ class Mirrors(LinkUser):
         """Whoever could be, or become, the home of a mirrored queue."""
         group = self.group_of(record)
         members = () if group is None else group.live
-        return [m for m in members if self._incarnation_of(m) == m.incarnation]
+        alive = [m for m in members if self._incarnation_of(m) == m.incarnation]
+        if group is None or any(m.id in group.insync for m in alive):
+            return alive
+        return alive if self.lifetimes.may_lose_messages(record, group) else []
 
     def _incarnation_of(self, member: Member) -> str:
         """Of the member's node, as it lives now."""
@@ -280,6 +291,7 @@ class Mirrors(LinkUser):
         for host in tuple(self.replicas.values()):
             host.replica.session_ended(SessionGone(node, incarnation))
         asyncio.get_running_loop().call_soon(self.keeper.look_at_all)
+        self.spawn(self.lifetimes.remove_lost())
 
     def link_up(self, node: str) -> None:
         for host in tuple(self.replicas.values()):
@@ -351,7 +363,11 @@ class Mirrors(LinkUser):
         name = (wanted.vhost, wanted.queue)
         entry = self.records.get(name)
         vhost = self.broker.vhosts.get(wanted.vhost)
-        if name in self.replicas or entry is None or entry[0].uid != wanted.uid:
+        if entry is None or entry[0].uid != wanted.uid:
+            # The leader may have heard before us that there is a group.
+            self._invitations[name] = wanted
+            return
+        if name in self.replicas:
             return
         if vhost is None or wanted.queue not in vhost.queues or wanted.vhost not in self.storages:
             return

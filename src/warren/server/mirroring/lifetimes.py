@@ -1,0 +1,141 @@
+"""How long a queue lives that has copies on several nodes.
+
+A transient queue ends with its home: its record is put with that node's lease. One that is mirrored
+lives on in its copies, so its record, and its bindings, are put without a lease: from the start if
+a policy wants copies then, else before its group begins. Whoever sees that the last copy is gone
+removes the queue; if nobody is left to see it, the next node to start does (`transient_exchanges`).
+
+A durable queue waits for a node that has all of it, if its policy would rather have it wait than
+lose messages. What the policy says of nodes that fail, mirrors see to; a node that stops in good
+order says in the group's record what shall be.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from warren.cluster.remote_queue import RemoteQueue
+from warren.metadata.keys import group_key
+from warren.metadata.store import Check, MetadataError, Put
+from warren.mirror.group_record import (
+    GroupRecord,
+    NotAllowed,
+    QueueState,
+    encode_record,
+    node_of,
+    stop,
+)
+from warren.model.errors import AmqpError
+from warren.model.records import QueueRecord
+from warren.policy.wanted_copies import Mirroring, mirroring_of
+from warren.queues.boundary import AbstractQueue
+from warren.server.logs import EventLog
+from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
+
+if TYPE_CHECKING:
+    from warren.server.mirroring.mirrors import Mirrors
+
+_log = EventLog("mirror")
+
+
+class Lifetimes:
+    def __init__(self, mirrors: Mirrors) -> None:
+        self._mirrors = mirrors
+        self._beginning: set[QueueName] = set()
+
+    def outlives_home(self, record: QueueRecord) -> bool:
+        """Whether a queue that is not durable has, or is about to have, other copies."""
+        if record.exclusive:
+            return False
+        is_mirrored = self._mirrors.group_of(record) is not None
+        return is_mirrored or self._mirroring_of(record) is not None
+
+    def is_only_on(self, record: QueueRecord, node: str) -> bool:
+        """Whether the queue is lost without that node."""
+        group = self._mirrors.group_of(record)
+        if group is None:
+            return record.node == node
+        return all(node_of(member) == node for member in group.insync)
+
+    def may_lose_messages(self, record: QueueRecord, group: GroupRecord) -> bool:
+        """Rather than wait for a node that has them."""
+        mirroring = self._mirroring_of(record)
+        is_waiting = group.state is not QueueState.LIVE
+        return not is_waiting and (mirroring is None or mirroring.promotes_unsynced_on_failure)
+
+    def _mirroring_of(self, record: QueueRecord) -> Mirroring | None:
+        vhost = self._mirrors.broker.vhosts[record.vhost]
+        return mirroring_of(vhost.policies.of_queue(record).effective)
+
+    async def stop(self) -> None:
+        """This node stops in good order: nobody is to take over with less than it has.
+
+        Unless a policy says so, or somebody has as much.
+        """
+        with suppress(MetadataError):
+            for host in tuple(self._mirrors.replicas.values()):
+                queue = self._find(host.name)
+                if host.replica.master is None or queue is None:
+                    continue
+                mirroring = self._mirroring_of(queue.record)
+                if mirroring is None or not mirroring.promotes_unsynced_on_shutdown:
+                    await self._stop(host)
+
+    async def _stop(self, host: ReplicaOfNode) -> None:
+        assert host.replica.record is not None, "a master has read there that it is one"
+        try:
+            stopped = stop(host.replica.record, host.replica.me.id)
+        except NotAllowed:
+            return
+        key = group_key(*host.name)
+        checks = [Check(key, host.replica.revision)]
+        if await self._mirrors.store.commit(checks, [Put(key, encode_record(stopped))]):
+            _log.warning("no mirror is synchronised: the queue is down meanwhile", queue=str(host))
+
+    def begin(self, record: QueueRecord) -> None:
+        """The queue is to have copies, and its home is this node."""
+        name = (record.vhost, record.name)
+        if record.durable:
+            self._mirrors.found(name)
+        elif name not in self._beginning:
+            self._beginning.add(name)
+            self._mirrors.spawn(self._begin_transient(name))
+
+    async def _begin_transient(self, name: QueueName) -> None:
+        is_renewed = await self._renew(name)
+        self._beginning.discard(name)
+        if is_renewed and name not in self._mirrors.replicas and name not in self._mirrors.records:
+            self._mirrors.found(name)
+
+    async def end(self, name: QueueName) -> None:
+        """It has no copies any more."""
+        queue = self._find(name)
+        if queue is not None and not queue.record.durable:
+            await self._renew(name)
+
+    def _find(self, name: QueueName) -> AbstractQueue | None:
+        vhost = self._mirrors.broker.vhosts.get(name[0])
+        return None if vhost is None else vhost.queues.get(name[1])
+
+    async def _renew(self, name: QueueName) -> bool:
+        if self._find(name) is None:
+            return False
+        with suppress(MetadataError):
+            return await self._mirrors.broker.vhosts[name[0]].renew_queue(name[1])
+        return False
+
+    async def remove_lost(self) -> None:
+        """A node has ended: transient queues of which it had the last copy have ended with it."""
+        for vhost in tuple(self._mirrors.broker.vhosts.values()):
+            with suppress(MetadataError, AmqpError):
+                await vhost.drop_lost(self._is_lost)
+
+    def _is_lost(self, record: QueueRecord) -> bool:
+        if record.durable or not self.outlives_home(record):
+            return False
+        queue = self._mirrors.broker.vhosts[record.vhost].queues[record.name]
+        is_elsewhere = isinstance(queue, RemoteQueue)
+        home = self._mirrors.home_of(record)
+        is_running = home in self._mirrors.cluster.running_nodes
+        return is_elsewhere and not is_running and not self._mirrors.survivors_of(record)

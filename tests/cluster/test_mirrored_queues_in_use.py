@@ -1,0 +1,233 @@
+"""Clients go on while the home of a mirrored queue dies, and queues while their mirroring changes.
+
+HA.md 8.2, 8.3 and 8.5. The node that is killed is whichever is the home; it comes back for the next
+test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from acceptance.raw_client import Login, RawClient
+from cluster.conftest import OpenOn
+from cluster.mirrored import (
+    EVERYWHERE,
+    MirroredCluster,
+    drain,
+    numbered,
+    publish_all,
+    running_mirrored,
+)
+from cluster.nodes import body_of, count_of, eventually
+
+MESSAGES = 600
+KILLED_AT = 200
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredCluster]:
+    with running_mirrored(tmp_path_factory.mktemp("in-use")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(mortal: MirroredCluster) -> MirroredCluster:
+    """All its nodes run: an earlier test may have killed some."""
+    mortal.start_all()
+    return mortal
+
+
+@pytest.fixture
+def queue(cluster: MirroredCluster, name: str) -> str:
+    """Its home is the first node."""
+    return _declare(cluster, f"mirrored-{name}")
+
+
+def _declare(cluster: MirroredCluster, queue: str, **options: Any) -> str:
+    channel = cluster.nodes[0].channel()
+    channel.queue_declare(queue, **{"durable": True, **options})
+    channel.connection.close()
+    cluster.await_in_sync(queue)
+    assert cluster.home_of(queue) is cluster.nodes[0]
+    return queue
+
+
+class Reader:
+    """Consumes, acknowledges, and comes again when it is cancelled."""
+
+    def __init__(self, channel: BlockingChannel, queue: str, arguments: dict[str, Any]) -> None:
+        self.bodies: list[bytes] = []
+        self.cancelled = 0
+        self._channel = channel
+        self._queue = queue
+        self._arguments = arguments
+        self._is_consuming = False
+        channel.add_on_cancel_callback(self._on_cancel)
+        self.look()
+
+    def look(self) -> None:
+        if not self._is_consuming:
+            self._is_consuming = True
+            self._channel.basic_consume(self._queue, self._on_message, arguments=self._arguments)
+        self._channel.connection.process_data_events(0.01)
+
+    def _on_cancel(self, _: object) -> None:
+        self.cancelled += 1
+        self._is_consuming = False
+
+    def _on_message(self, channel: BlockingChannel, method: Any, _: Any, body: bytes) -> None:
+        if body not in self.bodies:
+            self.bodies.append(body)
+        channel.basic_ack(method.delivery_tag)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"x-cancel-on-ha-failover": True}, {}], ids=["3-04-cancelled", "3-06-resumed"]
+)
+def test_consumers_see_every_message_though_the_home_is_killed(
+    arguments: dict[str, Any], cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    reader = Reader(open_on(cluster.nodes[1]), queue, arguments)
+    producer = open_on(cluster.nodes[2])
+    for i in range(MESSAGES):
+        publish_all(producer, queue, numbered(i))
+        if i == KILLED_AT:
+            cluster.nodes[0].kill()
+        if i % 50 == 0:
+            reader.look()
+    eventually(lambda: reader.look() or len(reader.bodies) == MESSAGES, "all have come")
+    assert reader.bodies == numbered(*range(MESSAGES)), "and in their order"
+    assert reader.cancelled == (1 if arguments else 0)
+
+
+def test_3_07_a_client_that_knows_no_cancels_is_served_again(
+    cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    with RawClient(cluster.nodes[1].address).open(Login(capabilities=())) as client:
+        client.call(1, "basic.consume", queue=queue, no_ack=True)
+        cluster.nodes[0].kill()
+        publish_all(open_on(cluster.nodes[2], confirms=True), queue, numbered(1))
+        assert client.expect_content(1, "basic.deliver").body == b"1"
+
+
+def test_3_08_publishes_are_confirmed_and_none_refused_though_the_home_is_killed(
+    cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    with RawClient(cluster.nodes[1].address).open() as client:
+        client.call(1, "confirm.select")
+        for i in range(MESSAGES):
+            client.publish(1, b"%d" % i, PERSISTENT, routing_key=queue)
+            if i == KILLED_AT:
+                cluster.nodes[0].kill()
+        assert _confirmed(client, MESSAGES) == set(range(1, MESSAGES + 1))
+    reader = open_on(cluster.nodes[2])
+    assert [body for body, _ in drain(reader, queue)] == numbered(*range(MESSAGES))
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_3_10_a_full_queue_goes_on_refusing_though_its_home_is_killed(
+    overflow: str, cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    arguments = {"x-max-length": 1, "x-overflow": overflow}
+    queue = _declare(cluster, f"mirrored-{name}", arguments=arguments)
+    publish_all(open_on(cluster.nodes[1], confirms=True), queue, [b"first"])
+    with RawClient(cluster.nodes[1].address).open() as client:
+        client.call(1, "confirm.select")
+        for i in range(MESSAGES):
+            client.publish(1, b"%d" % i, PERSISTENT, routing_key=queue)
+            if i == KILLED_AT:
+                cluster.nodes[0].kill()
+        assert _answered(client, MESSAGES, "basic.nack") == set(range(1, MESSAGES + 1))
+    reader = open_on(cluster.nodes[2])
+    assert [body for body, _ in drain(reader, queue)] == [b"first"]
+
+
+def test_3_23_publishes_are_confirmed_though_a_mirror_is_killed(
+    cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    with RawClient(cluster.nodes[1].address).open() as client:
+        client.call(1, "confirm.select")
+        for i in range(MESSAGES):
+            client.publish(1, b"%d" % i, PERSISTENT, routing_key=queue)
+            if i == KILLED_AT:
+                cluster.nodes[2].kill()
+        assert _confirmed(client, MESSAGES) == set(range(1, MESSAGES + 1))
+    assert count_of(open_on(cluster.nodes[0]), queue) == MESSAGES
+
+
+def test_a_queue_keeps_its_messages_when_it_is_mirrored_and_when_it_is_not_any_more(
+    cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    """none -> all -> none, and again at another node after that one has been its home (4-07)."""
+    channel = open_on(cluster.nodes[0], confirms=True)
+    channel.queue_declare(name, durable=True)
+    publish_all(channel, name, numbered(0))
+    cluster.mirror("now", f"^{name}$", EVERYWHERE)
+    eventually(lambda: _copies(cluster, name) == 3, "it has its copies")
+    publish_all(channel, name, numbered(1))
+    assert body_of(channel, name) == b"0", "and with that its mirrors lack nothing"
+    cluster.await_in_sync(name)
+    publish_all(channel, name, numbered(2))
+    cluster.stop_mirroring("now")
+    eventually(lambda: cluster.group(name) is None, "it has one copy")
+    publish_all(open_on(cluster.nodes[1], confirms=True), name, numbered(3))
+
+    cluster.mirror("now", f"^{name}$", EVERYWHERE)
+    assert [body for body, _ in drain(channel, name)] == numbered(1, 2, 3)
+    cluster.await_in_sync(name)
+    survivor = open_on(cluster.nodes[2], confirms=True)
+    publish_all(survivor, name, numbered(4))
+    cluster.nodes[0].kill()
+    publish_all(survivor, name, numbered(5))
+    cluster.stop_mirroring("now")
+    eventually(lambda: _copies(cluster, name) == 1, "it has one copy, elsewhere")
+    cluster.start_all()
+    reader = open_on(cluster.nodes[0], confirms=True)
+    publish_all(reader, name, numbered(6))
+    assert [body for body, _ in drain(reader, name)] == numbered(4, 5, 6)
+
+
+def test_6_12_and_6_13_a_cluster_that_was_killed_comes_back_in_any_order_with_all_it_confirmed(
+    cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    producer = open_on(cluster.nodes[2], confirms=True)
+    publish_all(producer, queue, numbered(1))
+    cluster.nodes[0].kill()
+    publish_all(producer, queue, numbered(2))
+    for node in cluster.nodes[1:]:
+        node.kill()
+    first = cluster.nodes[0]
+    first.start()
+    first.channel()
+    assert cluster.home_of(queue) is None, "the first to stop waits for those that know more"
+    cluster.start_all()
+    reader = open_on(first)
+    eventually(lambda: cluster.home_of(queue) is not None, "somebody leads")
+    assert [body for body, _ in drain(reader, queue)] == numbered(1, 2)
+
+
+PERSISTENT = b"\x10\x00\x02"
+"""Properties: delivery-mode 2 alone."""
+
+
+def _confirmed(client: RawClient, count: int) -> set[int]:
+    return _answered(client, count, "basic.ack")
+
+
+def _answered(client: RawClient, count: int, method: str) -> set[int]:
+    """The numbers of publishes that were answered so, and no other answer came."""
+    answered: set[int] = set()
+    while len(answered) < count:
+        answer = client.expect(1, method, within_s=60)
+        first = 1 if answer.multiple else answer.delivery_tag
+        answered.update(range(first, answer.delivery_tag + 1))
+    return answered
+
+
+def _copies(cluster: MirroredCluster, queue: str) -> int:
+    group = cluster.group(queue)
+    return 0 if group is None else len(group.live)
