@@ -344,9 +344,6 @@ class SimReplica:
 
         self.schedule.after(delay_ms, fire)
 
-    def report_held(self, leader: Member, epoch: int, number: int) -> None:
-        raise AssertionError("the mirror tells by itself")
-
     def _on_held(self, number: int) -> None:
         record = self.replica.record
         leader = None if record is None else record.find(record.leader)

@@ -76,7 +76,6 @@ ENTRY_POINTS: Final = (
     "cli/ctl/__init__.py",
     "testing/",
     "metadata/etcd.py",
-    "mirror/",
 )
 
 # The literals are split so that this file does not find itself.

@@ -104,7 +104,7 @@ class ReplicaOfNode:
         loop = asyncio.get_running_loop()
         loop.call_later(delay_ms / 1000, self.replica.timer_fired, timer)
 
-    def report_held(self, leader: Member, epoch: int, number: int) -> None:
+    def _report_held(self, leader: Member, epoch: int, number: int) -> None:
         if self._held is None:
             self.mirrors.at_end_of_turn(self._send_held)
         self._held = (leader, epoch, number)
@@ -122,7 +122,7 @@ class ReplicaOfNode:
         if self.replica.master is not None:
             self.replica.master.settle()
         elif record is not None and leader is not None:
-            self.report_held(leader, record.epoch, number)
+            self._report_held(leader, record.epoch, number)
 
     def flush_due(self, replica: Replica) -> None:
         self.mirrors.at_end_of_turn(replica.flush)
