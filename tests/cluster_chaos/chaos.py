@@ -1,7 +1,5 @@
 """Hurts a cluster at random while clients change its topology, and looks what it has kept.
 
-    scripts/chaos --minutes 10 [--seed 1] [--round 30] [--keep DIRECTORY]
-
 Three nodes, each in a network namespace of its own, and three members of etcd. Clients on all nodes
 declare, bind and delete, add users and policies, publish with confirms and consume. In each round
 nodes are killed, stopped, paused (up to 20 s), cut off or made unheard one way; then all is healed,
@@ -15,12 +13,9 @@ run nearly and not exactly.
 
 from __future__ import annotations
 
-import argparse
 import random
-import shutil
-import sys
-import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +25,6 @@ from cluster_chaos.comparing import dangling, differences, things_of_etcd
 from cluster_chaos.expectations import Expectations
 from cluster_chaos.faults import hurt, restart_members
 from cluster_chaos.mail_clients import Consumer, Publisher
-from cluster_chaos.network import enter_own_network
 from cluster_chaos.talking import ANSWER_S_MAX, Talk
 from cluster_chaos.world import ChaosNode, World
 from warren.metadata.store import MetadataError
@@ -41,7 +35,6 @@ AGREE_S_MAX: Final = 90.0
 DRAIN_S_MAX: Final = 120.0
 QUIET_S: Final = 3.0
 CALM_EVERY: Final = 3
-SLOW: Final = "forgive errors while a session was lost though nothing was done to its node"
 
 
 class ChaosFailed(AssertionError):
@@ -49,12 +42,15 @@ class ChaosFailed(AssertionError):
 
 
 class Chaos:
+    queues = QUEUES
+    has_small_disks = False
+
     def __init__(self, directory: Path, seed: int) -> None:
         self.directory = directory
         self.seed = seed
         self.chance = random.Random(seed)
         self.expected = Expectations()
-        self.world = World(directory)
+        self.world = World(directory, self.has_small_disks)
         self.rounds = 0
         self.is_slow_machine = False
         self.clients: list[ChaosClient] = []
@@ -84,15 +80,9 @@ class Chaos:
 
     def _round(self, seconds: float) -> None:
         self.rounds += 1
-        is_calm = self.rounds % CALM_EVERY == CALM_EVERY - 1
-        doings = (
-            restart_members(self.world, self.chance)
-            if is_calm
-            else hurt(self.world, self.chance, seconds)
-        )
-        for client in self.clients:
-            client.gate.open()
-        self.expected.is_calm = is_calm
+        doings = self._begin_round(seconds)
+        is_calm = self.expected.is_calm
+        self._open_gates()
         sessions_lost = self._sessions_lost()
         began = time.monotonic()
         for done in doings:
@@ -109,6 +99,17 @@ class Chaos:
         self._require_kept()
         self._await_agreement()
         self._say(f"round {self.rounds}: all agree; {dict(self.expected.counts)}")
+
+    def _begin_round(self, seconds: float) -> Iterator[str]:
+        """Does one thing after another, and says what."""
+        self.expected.is_calm = self.rounds % CALM_EVERY == CALM_EVERY - 1
+        if self.expected.is_calm:
+            return restart_members(self.world, self.chance)
+        return hurt(self.world, self.chance, seconds)
+
+    def _open_gates(self) -> None:
+        for client in self.clients:
+            client.gate.open()
 
     def _sessions_lost(self) -> int:
         return sum(node.log().count(" node is down ") for node in self.world.nodes)
@@ -203,39 +204,7 @@ class Chaos:
         """For whoever has to find out: are the messages there, and who has them?"""
         queues = self.world.nodes[0].ask("/api/queues")
         facts = ("name", "node", "messages_ready", "messages_unacknowledged", "consumers")
-        return [tuple(q.get(f) for f in facts) for q in queues if q["name"] in QUEUES]
+        return [tuple(q.get(f) for f in facts) for q in queues if q["name"] in self.queues]
 
     def _say(self, what: str) -> None:
         print(what, flush=True)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="chaos", description="Hurt a cluster at random.")
-    parser.add_argument("--minutes", type=float, default=10.0, help="for about how long")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--round", type=float, default=40.0, help="seconds of harm per round")
-    parser.add_argument("--rounds", type=int, default=1_000, help="at most so many")
-    parser.add_argument("--slow", action="store_true", help=SLOW)
-    parser.add_argument("--keep", type=Path, help="where to work, and to leave everything")
-    options = parser.parse_args()
-    reason = enter_own_network("cluster_chaos.chaos")
-    if reason is not None:
-        print(f"CANNOT RUN: no network namespaces here: {reason}", file=sys.stderr)
-        return 77
-    directory = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
-    directory.mkdir(parents=True, exist_ok=True)
-    chaos = Chaos(directory, options.seed)
-    chaos.is_slow_machine = options.slow
-    try:
-        chaos.run(options.minutes * 60, options.round, options.rounds)
-    except AssertionError as failure:
-        print(f"FAILED: {failure}", file=sys.stderr)
-        return 1
-    print(chaos.summary())
-    if not options.keep:
-        shutil.rmtree(directory)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,8 +6,9 @@ nobody uses it again. All else has to be as it was answered, on every node and i
 
 1. what was declared with an `ok`, and not deleted since, is there;
 2. what was deleted with an `ok` is not;
-3. a confirmed persistent message on a durable queue was delivered or is there, and comes a second
-   time only if it is marked as redelivered.
+3. a confirmed persistent message on a durable queue was delivered or is there;
+4. nothing comes that was never published, and of a message that comes more than once all copies
+   but one are marked as redelivered. (Which of them a client has read first proves nothing.)
 """
 
 from __future__ import annotations
@@ -30,10 +31,14 @@ class Expectations:
         self.counts: Counter[str] = Counter()
         self.is_calm = False
         """Nothing is being done that could excuse an error at a client."""
+        self.may_nack = True
+        """Something is being done that may cost all good copies of a queue."""
         self._lock = threading.Lock()
         self._present: dict[Thing, bool | None] = {}
+        self._published: set[str] = set()
         self._confirmed: set[str] = set()
         self._received: Counter[str] = Counter()
+        self._received_as_new: set[str] = set()
 
     def complain(self, problem: str) -> None:
         with self._lock:
@@ -72,6 +77,11 @@ class Expectations:
 
     # Mail.
 
+    def published(self, id_: str) -> None:
+        """It is about to be."""
+        with self._lock:
+            self._published.add(id_)
+
     def confirmed(self, id_: str) -> None:
         with self._lock:
             self._confirmed.add(id_)
@@ -81,8 +91,13 @@ class Expectations:
         with self._lock:
             self.counts["received"] += 1
             self._received[id_] += 1
-            is_twice = self._received[id_] > 1
-        if is_twice and not is_redelivered:
+            is_known = id_ in self._published
+            is_twice = not is_redelivered and id_ in self._received_as_new
+            if not is_redelivered:
+                self._received_as_new.add(id_)
+        if not is_known:
+            self.complain(f"message {id_} came, and was never published")
+        if is_twice:
             self.complain(f"message {id_} came again, and is not marked as redelivered")
 
     def backlog(self) -> int:

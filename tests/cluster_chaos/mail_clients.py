@@ -15,18 +15,23 @@ WINDOW: Final = 50
 PREFETCH: Final = 20
 # Publishers wait for consumers, so that emptying the queues in the end takes no longer than a run.
 BACKLOG_MAX: Final = 5_000
-_PERSISTENT: Final = encode_properties(delivery_mode=2)
+KEPT_MAX: Final = 300
+"""By each publisher, until it may fill them again."""
+KEPT_SHARE: Final = 0.2
 
 
 class Publisher(ChaosClient):
     """To each queue by its name, never the same message twice."""
 
     queues: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """These get a few messages only, since nobody may consume them for a while."""
     pause_s = 0.05
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._number = 0
+        self.kept_so_far = 0
         self._sent = 0
         self._open: dict[int, str] = {}
 
@@ -38,8 +43,14 @@ class Publisher(ChaosClient):
     def step(self, talk: Talk) -> None:
         if self.expected.backlog() < BACKLOG_MAX:
             for _ in range(self.chance.choice([1, 5, 30])):
-                self._publish(talk, self.chance.choice(self.queues))
+                self._publish(talk, self._choose())
         self._answers(talk, WINDOW)
+
+    def _choose(self) -> str:
+        if self.kept and self.kept_so_far < KEPT_MAX and self.chance.random() < KEPT_SHARE:
+            self.kept_so_far += 1
+            return self.chance.choice(self.kept)
+        return self.chance.choice(self.queues)
 
     def settle(self, talk: Talk) -> None:
         self._answers(talk, 0)
@@ -49,8 +60,10 @@ class Publisher(ChaosClient):
         self._sent += 1
         id_ = f"{queue}/{self.name}.{self._number}"
         self._open[self._sent] = id_
+        self.expected.published(id_)
         body = id_.encode() + b" " * self.chance.choice([0, 1000])
-        talk.client.publish(1, body, _PERSISTENT, routing_key=queue, mandatory=True)
+        properties = encode_properties(delivery_mode=2, priority=self.chance.randrange(4))
+        talk.client.publish(1, body, properties, routing_key=queue, mandatory=True)
 
     def _answers(self, talk: Talk, open_max: int) -> None:
         waited_s = 0
@@ -88,6 +101,8 @@ class Publisher(ChaosClient):
         self.expected.count("nacked")
         if self.expected.is_calm:
             self.expected.complain(f"{id_} was nacked though nothing was done")
+        if not self.expected.may_nack:
+            self.expected.complain(f"{id_} was nacked though a mirror in sync was there")
 
 
 class Consumer(ChaosClient):
@@ -137,6 +152,13 @@ class Consumer(ChaosClient):
                 talk.send("basic.ack", delivery_tag=tag)
             else:
                 talk.send("basic.nack", delivery_tag=tag, requeue=True)
+
+
+class Emptier(Consumer):
+    """Takes nothing while it rests."""
+
+    def settle(self, talk: Talk) -> None:
+        self._hang_up()
 
 
 class CancelledByBroker(ConnectionClosed):

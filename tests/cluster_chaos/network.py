@@ -3,7 +3,8 @@
 Everything is in a namespace that the tool entered before it started, so it disturbs nobody, and it
 ends with the tool. A node is cut off by taking its end of the cable down: packets vanish, nobody
 is told. A one-way cut gives it a wrong hardware address for one peer: what it sends there is lost,
-what that peer sends still arrives.
+what that peer sends still arrives. A part of the nodes is split off by plugging their cables into
+another hub, where nothing else is: they hear each other, and nobody else hears them.
 """
 
 from __future__ import annotations
@@ -16,28 +17,29 @@ from typing import Final
 
 HUB: Final = "10.77.0.254"
 BRIDGE: Final = "hub"
+ISLAND: Final = "island"
 NOBODY: Final = "02:00:00:00:00:99"
 _INSIDE: Final = "WARREN_CHAOS_NETWORK"
+_APART: Final = ("unshare", "--net", "--mount")
 
 
 def enter_own_network(module: str) -> str | None:
-    """Run this module again within a network of its own; returns there, or why it cannot be."""
+    """Run this module again with network and mounts of its own; returns there, or why not."""
     if os.environ.get(_INSIDE):
         return None
-    for program in ("unshare", "ip"):
+    for program in ("unshare", "ip", "mount"):
         if shutil.which(program) is None:
             return f"there is no program '{program}'"
     probe = subprocess.run(
-        ["unshare", "--net", "ip", "netns", "add", _probe_name()],
+        [*_APART, "sh", "-c", f"ip netns add {_probe_name()} && ip netns del {_probe_name()}"],
         check=False,
         capture_output=True,
         text=True,
     )
     if probe.returncode:
         return probe.stderr.strip()
-    subprocess.run(["ip", "netns", "del", _probe_name()], check=True)
     os.environ[_INSIDE] = str(os.getpid())
-    return os.execvp("unshare", ["unshare", "--net", sys.executable, "-m", module, *sys.argv[1:]])
+    return os.execvp(_APART[0], [*_APART, sys.executable, "-m", module, *sys.argv[1:]])
 
 
 def _probe_name() -> str:
@@ -60,6 +62,8 @@ class Network:
         _ip("link", "add", BRIDGE, "type", "bridge")
         _ip("addr", "add", f"{HUB}/24", "dev", BRIDGE)
         _ip("link", "set", BRIDGE, "up")
+        _ip("link", "add", ISLAND, "type", "bridge")
+        _ip("link", "set", ISLAND, "up")
         for node, namespace in enumerate(self._namespaces):
             _ip("netns", "add", namespace)
             _ip("link", "add", f"cable{node}", "type", "veth", "peer", "name", "eth0",
@@ -81,6 +85,15 @@ class Network:
 
     def mend(self, node: int) -> None:
         _ip("link", "set", f"cable{node}", "up")
+
+    def split(self, nodes: list[int]) -> None:
+        """They and the rest, etcd and clients with it, do not hear each other."""
+        for node in nodes:
+            _ip("link", "set", f"cable{node}", "master", ISLAND)
+
+    def join(self, nodes: list[int]) -> None:
+        for node in nodes:
+            _ip("link", "set", f"cable{node}", "master", BRIDGE)
 
     def deafen(self, sender: int, address: str) -> None:
         """What the node sends to that address is lost from now on."""

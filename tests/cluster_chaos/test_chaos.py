@@ -18,7 +18,7 @@ CANNOT_RUN = 77
 def test_a_cluster_that_is_hurt_keeps_its_word(tmp_path: Path) -> None:
     """Nodes are killed, paused and cut off; then etcd's members are restarted one by one."""
     command = [
-        sys.executable, "-m", "cluster_chaos.chaos", "--seed", str(SEED),
+        sys.executable, "-m", "cluster_chaos", "--seed", str(SEED),
         "--rounds", str(ROUNDS), "--round", "6", "--slow", "--keep", str(tmp_path),
     ]  # fmt: skip
     done = subprocess.run(command, cwd=TESTS, check=False, capture_output=True, text=True)

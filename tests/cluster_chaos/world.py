@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_process import Address, broker_command
+from cluster_chaos.disks import SmallDisk
 from cluster_chaos.network import HUB, Network
 from etcd_process import ROOMY, EtcdMember
 
@@ -20,6 +21,12 @@ HTTP_PORT: Final = 15672
 CLUSTER_PORT: Final = 25672
 SECRET: Final = "known to all"
 READY_S_MAX: Final = 90.0
+# Files that fit a small disk, and no alarm before it is really full.
+SMALL: Final = """
+msg_store_file_size_limit = 1MiB
+warren.journal_file_size_limit = 1MiB
+disk_free_limit.absolute = 1
+"""
 _TOKEN: Final = base64.b64encode(b"guest:guest").decode()
 
 
@@ -30,20 +37,24 @@ class HubMember(EtcdMember):
 class ChaosNode:
     """`warren server` in a namespace of its own."""
 
-    def __init__(self, network: Network, number: int, directory: Path, metadata: str) -> None:
+    def __init__(
+        self, network: Network, number: int, directory: Path, metadata: str, small: bool
+    ) -> None:
         directory.mkdir()
         self.number = number
+        self.disk = SmallDisk(directory / "disk") if small else None
+        data = (directory if self.disk is None else self.disk.path) / "data"
         self.name = f"n{number + 1}@chaos"
         self.host = network.address(number)
         self.amqp = Address(self.host, AMQP_PORT)
         self.log_path = directory / "log"
         config = directory / "conf"
-        config.write_text("loopback_users = none\n")
+        config.write_text("loopback_users = none\n" + (SMALL if small else ""))
         self._command = [
             *network.inside(number), broker_command(), "server", "--bind", self.host,
             "--port", str(AMQP_PORT), "--http-port", str(HTTP_PORT),
             "--cluster-port", str(CLUSTER_PORT), "--name", self.name,
-            "--data-dir", str(directory / "data"), "--metadata", metadata,
+            "--data-dir", str(data), "--metadata", metadata,
             "--cluster-secret", SECRET, "--config", str(config),
         ]  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None
@@ -90,7 +101,7 @@ class ChaosNode:
 
 
 class World:
-    def __init__(self, directory: Path, size: int = 3) -> None:
+    def __init__(self, directory: Path, has_small_disks: bool = False, size: int = 3) -> None:
         self.network = Network(size)
         peers = {f"m{i}": 2380 + 10 * i for i in range(3)}
         self.members = [HubMember(name, peers, directory, ROOMY) for name in peers]
@@ -98,7 +109,8 @@ class World:
             member.port = peers[member.name] - 1
         self.metadata = "etcd://" + ",".join(member.endpoint for member in self.members)
         self.nodes = [
-            ChaosNode(self.network, i, directory / f"n{i + 1}", self.metadata) for i in range(size)
+            ChaosNode(self.network, i, directory / f"n{i + 1}", self.metadata, has_small_disks)
+            for i in range(size)
         ]
 
     def start(self) -> None:
@@ -108,6 +120,8 @@ class World:
         for member in self.members:
             member.wait_ready()
         for node in self.nodes:
+            if node.disk is not None:
+                node.disk.mount()
             node.start()
         self.await_ready()
 

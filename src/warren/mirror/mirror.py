@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
 
 from warren.mirror.instructions import Boundary, Changes, Older, Purged, RemovedRun, decode
 from warren.queues.boundary import TAKEN
 from warren.storage.replication import put_at, put_older, remove, remove_span
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message
-
-EVERYTHING: Final = 1 << 62
 
 
 class Received:
@@ -100,9 +97,12 @@ class Mirror:
         self.numbers = dict(instruction.numbers)
         self.lacking = instruction.lacking
         # What is here may be of another life, and may have been said by nobody who still counts.
-        for number, level in self.levels.items():
-            remove_span(level, 0, EVERYTHING)
-            level.next_sequence = self.boundary.get(number, 0)
+        # Its numbers may come again, for other messages: so it is another queue that begins.
+        for level in self.levels.values():
+            level.delete()
+        self.levels.clear()
+        for number, below in self.boundary.items():
+            self._level(number).next_sequence = below
 
     def _change(self, changes: Changes, messages: list[Message], received: Received) -> None:
         expiries = changes.expiries or (0,) * len(messages)

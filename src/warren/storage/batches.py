@@ -98,6 +98,11 @@ class Batches:
         """The disk takes nothing at the moment; publishers are told no."""
         return self._is_failing
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Since the disk last refused something, it has taken nothing."""
+        return self._failed_in_a_row > 0
+
     def mark(self, queue: QueueIndex) -> None:
         self._dirty.append(queue)
         self._schedule()

@@ -271,6 +271,11 @@ class IndexStore:
         return self._batches.is_failing
 
     @property
+    def is_doubtful(self) -> bool:
+        """Since the disk last refused something, it has taken nothing."""
+        return self._batches.is_doubtful
+
+    @property
     def messages_written(self) -> int:
         return self._batches.messages_written
 

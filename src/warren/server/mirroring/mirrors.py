@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 COMING_HOME_S: Final = 0.01
 SUSPECT_S: Final = 2.0
 """A mirror that there is no link to for so long is put out: confirms wait for it."""
+DISK_RETRY_S: Final = 1.0
 
 _log = EventLog("mirror")
 
@@ -142,30 +143,34 @@ class Mirrors(LinkUser):
 
     def claim(self) -> None:
         """All queues are there: keep what the disk has of copies that may be the only ones left."""
-        for name, (group, _) in tuple(self.records.items()):
-            was_in_sync = self.cluster.name in map(node_of, group.insync)
+        for name in tuple(self.records):
             vhost = self.broker.vhosts.get(name[0])
             queue = None if vhost is None else vhost.queues.get(name[1])
-            if was_in_sync and queue is not None and queue.record.durable:
+            if self._is_in_sync(name) and queue is not None and queue.record.durable:
                 self._claimed[name] = self._recovered_levels(name)
 
     def start(self) -> None:
         """This node has a session."""
-        for name, levels in self._claimed.items():
-            if name in self.records:
-                host = self._add(name, self.records[name][0].uid)
-                self._take_part(host, host.make_mirror(levels))
-        self._claimed.clear()
+        self._take_up_claims()
         self.keeper.start()
 
     def session_renewed(self) -> None:
         """This node lives on, but whoever it was in its groups is gone."""
         for host in tuple(self.replicas.values()):
+            if host.replica.me.incarnation == self.cluster.incarnation:
+                continue  # a leader knew of the session before we did, and wants a copy here
             levels = host.retire()
             del self.replicas[host.name], self._by_uid[host.replica.uid]
             if host.name in self.records:
                 successor = self._add(host.name, host.replica.uid)
                 self._take_part(successor, successor.make_mirror(levels))
+        self._take_up_claims()
+
+    def _take_up_claims(self) -> None:
+        claimed, self._claimed = self._claimed, {}
+        for name, levels in claimed.items():
+            host = self._add(name, self.records[name][0].uid)
+            self._take_part(host, host.make_mirror(levels))
 
     def _take_part(self, host: ReplicaOfNode, mirror: Mirror) -> None:
         group, revision = self.records[host.name]
@@ -225,9 +230,12 @@ class Mirrors(LinkUser):
             if host is not None:
                 host.replica.record_changed(None, self.cluster.store.revision)
                 self.forget(host)
+            delete_all(self._claimed.pop(name, {}))
             return
         group = decode_record(stored.value)
         self.records[name] = (group, stored.version)
+        if name in self._claimed and not self._is_in_sync(name):
+            delete_all(self._claimed.pop(name))
         mirror = None if host is None else host.replica.mirror
         self.group_log.changed(name, before, group, None if mirror is None else mirror.lacking)
         if host is not None:
@@ -367,9 +375,13 @@ class Mirrors(LinkUser):
             # The leader may have heard before us that there is a group.
             self._invitations[name] = wanted
             return
-        if name in self.replicas:
+        if name in self.replicas or name in self._claimed:
             return
         if vhost is None or wanted.queue not in vhost.queues or wanted.vhost not in self.storages:
+            return
+        if self.storages[wanted.vhost].index.is_doubtful:
+            # A copy that cannot be written would keep all publishers waiting, and be put out.
+            asyncio.get_running_loop().call_later(DISK_RETRY_S, self.become_mirror, wanted)
             return
         host = self._add(name, wanted.uid)
         self._take_part(host, host.make_mirror())
@@ -397,10 +409,20 @@ class Mirrors(LinkUser):
             self._tell_ends(host, group)
 
     def forget(self, host: ReplicaOfNode) -> None:
+        """Its copy is needed if it may be the only good one that is left."""
         if self.replicas.get(host.name) is host:
             del self.replicas[host.name]
             del self._by_uid[host.replica.uid]
-            host.wipe()
+            levels = host.levels_left()
+            if self._is_in_sync(host.name):
+                self._claimed[host.name] = levels
+            else:
+                delete_all(levels)
+
+    def _is_in_sync(self, name: QueueName) -> bool:
+        """Whether some life of this node is among those that have everything."""
+        group, _ = self.records.get(name, (None, 0))
+        return group is not None and self.cluster.name in map(node_of, group.insync)
 
     # Leadership.
 
@@ -428,4 +450,10 @@ class Mirrors(LinkUser):
             queue.backing = master.inner
             return
         _log.warning("master is deposed", queue=str(host))
+        host.is_abandoned = True
         self.cluster.homes.leave_home(queue, master)
+
+
+def delete_all(levels: Mapping[int, VariableQueue]) -> None:
+    for level in levels.values():
+        level.delete()

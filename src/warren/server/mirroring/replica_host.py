@@ -46,6 +46,9 @@ class ReplicaOfNode:
         self.replica = Replica(mirrors.new_member(), uid, self)
         self.sync: SyncOfQueue | None = None
         """Of a master."""
+        self._has_left = False
+        self.is_abandoned = False
+        """A master's copy that is the queue's no more."""
         self._held: tuple[Member, int, int] | None = None
         self._refused_epoch = 0
         """The epoch whose end was told of that has no successor."""
@@ -170,10 +173,15 @@ class ReplicaOfNode:
     def retire(self) -> dict[int, VariableQueue]:
         """Whoever this was in its group is gone; what it had."""
         self.replica.is_stopped = True
+        if self.replica.master is not None:
+            self.mirrors.deposed(self, self.replica.master)
+        return self.levels_left()
+
+    def levels_left(self) -> dict[int, VariableQueue]:
+        """What this copy has, and no queue has any more."""
         mirror, master = self.replica.mirror, self.replica.master
         if master is not None:
-            self.mirrors.deposed(self, master)
-            return master.level_queues()
+            return master.level_queues() if self.is_abandoned else {}
         return {} if mirror is None else mirror.levels
 
     def stopped(self, replica: Replica, reason: str) -> None:
@@ -205,11 +213,11 @@ class ReplicaOfNode:
         return backing
 
     def _disk_failed(self) -> None:
-        _log.warning("the disk does not take what the master sends", queue=str(self))
-        self.replica.leave()
-
-    def wipe(self) -> None:
-        """Nothing of this copy is needed any more."""
-        if self.replica.mirror is not None:
-            for level in self.replica.mirror.levels.values():
-                level.delete()
+        """The others go on without this copy, if one of them has everything."""
+        record, me = self.replica.record, self.replica.me.id
+        if record is None or self._has_left:
+            return
+        if any(member.id in record.insync and member.id != me for member in record.live):
+            _log.warning("the disk does not take what the master sends", queue=str(self))
+            self._has_left = True
+            self.replica.leave()
