@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
 
 from warren.management.cluster.serving import answering
 from warren.management.definitions_file import load_definitions
 from warren.management.dispatch import Dispatch
 from warren.management.errors import Refusal, no_such_object
+from warren.management.page.site import Site
 from warren.management.resource import Resource
 from warren.management.routes import (
     bindings,
@@ -30,6 +32,7 @@ from warren.management.routes import (
     vhosts,
 )
 from warren.management.routes.prometheus import metrics_routes
+from warren.management.views.nodes import machine_figures
 from warren.metadata.store import MetadataUnavailable
 from warren.server.http import ready_route
 
@@ -52,10 +55,20 @@ FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
     vhosts.RESOURCES,
 )
 
+# Where RabbitMQ sends those who come by these addresses.
+_MOVED: Final = {
+    "/api": "/api/index.html",
+    "/api/": "/api/index.html",
+    "/doc/stats.html": "/api/index.html",
+    "/cli": "/cli/index.html",
+    "/cli/": "/cli/index.html",
+}
+
 
 def build_application(node: Node) -> Starlette:
     if node.config.load_definitions:
         node.before_clients.append(lambda: load_definitions(node))
+    node.statistics.machine_figures = lambda: machine_figures(node)
     dispatch = Dispatch(node, [resource for family in FAMILIES for resource in family])
     if node.cluster is not None:
         node.cluster.links.answerer = answering(dispatch)
@@ -63,7 +76,9 @@ def build_application(node: Node) -> Starlette:
         routes=[
             ready_route(lambda: node.is_ready),
             *metrics_routes(node),
+            *(Route(path, _moved(to)) for path, to in _MOVED.items()),
             Mount("/api", app=dispatch),
+            Mount("/", app=Site(node, dispatch)),
         ],
         exception_handlers={
             404: _not_found,
@@ -71,6 +86,13 @@ def build_application(node: Node) -> Starlette:
             Exception: _internal_error,
         },
     )
+
+
+def _moved(to: str) -> Callable[[Request], Awaitable[Response]]:
+    async def moved(_request: Request) -> Response:
+        return RedirectResponse(to, 301)
+
+    return moved
 
 
 async def _not_found(_request: Request, _error: Exception) -> Response:

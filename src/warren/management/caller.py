@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +43,10 @@ POLICYMAKER: Final = "policymaker"
 MONITORING: Final = "monitoring"
 ADMINISTRATOR: Final = "administrator"
 MANAGEMENT_TAGS: Final = frozenset({MANAGEMENT, POLICYMAKER, MONITORING, ADMINISTRATOR})
+
+# In the scope of a request that the management page makes: the user who is signed in there. No
+# request over HTTP can put it there.
+VISITOR: Final = "warren.visitor"
 
 _log = EventLog("management")
 
@@ -80,24 +85,44 @@ class Caller:
 def authenticate(
     request: Request, broker: Broker, guard: LoginGuard, inquiry: Inquiry | None = None
 ) -> Caller:
-    """A node that asks for one of its callers has let that caller in itself."""
+    """A node that asks for one of its callers has let that caller in itself, as has the page."""
     if inquiry is not None:
         user = broker.access.directory.user(inquiry.user)
         if user is None:
             raise login_failed()
         return Caller(user, broker.access)
+    if (visitor := request.scope.get(VISITOR)) is not None:
+        return Caller(visitor, broker.access)
+    with _counted(broker):
+        name, password = _credentials(request)
+        return _let_in(_host_of(request), name, password, broker.access, guard)
+
+
+def log_in(
+    request: Request, name: str, password: bytes, broker: Broker, guard: LoginGuard
+) -> Caller:
+    """By a name and a password that the request does not have in its header."""
+    with _counted(broker):
+        return _let_in(_host_of(request), name, password, broker.access, guard)
+
+
+@contextmanager
+def _counted(broker: Broker) -> Iterator[None]:
     is_success = False
     try:
-        caller = _authenticate(request, broker.access, guard)
+        yield
         is_success = True
     finally:
         broker.activity.attempted(HTTP, is_success)
-    return caller
 
 
-def _authenticate(request: Request, access: AccessControl, guard: LoginGuard) -> Caller:
-    name, password = _credentials(request)
-    host = request.client.host if request.client is not None else ""
+def _host_of(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def _let_in(
+    host: str, name: str, password: bytes, access: AccessControl, guard: LoginGuard
+) -> Caller:
     try:
         guard.require_room(host, name)
         user = access.authenticate(name, password, peer_is_loopback=True)
@@ -109,11 +134,16 @@ def _authenticate(request: Request, access: AccessControl, guard: LoginGuard) ->
         _log.warning("HTTP access denied", peer=host, reason=str(refused))
         raise login_failed() from None
     guard.succeeded(host, name)
-    if access.is_loopback_only(name) and not is_loopback(host):
-        raise _denied(name, "User can only log in via localhost")
-    if MANAGEMENT_TAGS.isdisjoint(user.tags):
-        raise _denied(name, "Not management user")
+    require_welcome(user, host, access)
     return Caller(user, access)
+
+
+def require_welcome(user: User, host: str, access: AccessControl) -> None:
+    """Who is who it says may still have no business here, or not from there."""
+    if access.is_loopback_only(user.name) and not is_loopback(host):
+        raise _denied(user.name, "User can only log in via localhost")
+    if MANAGEMENT_TAGS.isdisjoint(user.tags):
+        raise _denied(user.name, "Not management user")
 
 
 def _credentials(request: Request) -> tuple[str, bytes]:

@@ -1,8 +1,7 @@
 """From a request to a resource, through the checks that every request passes, to a response.
 
-Names may hold any character, slashes included, so paths are split before they are decoded: `%2F` is
-a virtual host. The order of checks is that of RabbitMQ's web server: is there such an address, does
-it know the method, who are you, may you, is the thing there.
+The order of checks is that of RabbitMQ's web server: is there such an address, does it know the
+method, who are you, may you, is the thing there.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,7 +31,8 @@ from warren.management.errors import (
 )
 from warren.management.json import Json
 from warren.management.listing import json_response
-from warren.management.resource import PARAMETER, Handler, Resource, path_pattern
+from warren.management.paths import PathTree, path_parts
+from warren.management.resource import Handler, Resource
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -48,10 +47,10 @@ class Dispatch:
 
     def __init__(self, node: Node, resources: Iterable[Resource]) -> None:
         self._node = node
-        self._tree = _Branch()
+        self._tree = PathTree[Resource]()
         self._room = asyncio.Semaphore(REQUESTS_TO_ALL_MAX)
         for resource in resources:
-            self._tree.add(resource)
+            self._tree.add(resource.path, resource)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -105,17 +104,14 @@ class Dispatch:
         return _response(await handler(call), call, done)
 
     def _find(self, request: Request) -> tuple[Resource, dict[str, str]]:
-        raw = request.scope.get("raw_path") or request.url.path.encode()
-        path = raw.decode("latin-1").removeprefix(_PREFIX).removesuffix("/")
         try:
-            parts = [unquote(part, errors="strict") for part in path.split("/")]
+            parts = path_parts(request, _PREFIX)
         except UnicodeDecodeError:
             raise EmptyRefusal(400) from None
         found = self._tree.find(parts)
         if found is None:
             raise no_such_object()
-        resource, values = found
-        return resource, dict(zip(path_pattern(resource.path)[1], values, strict=True))
+        return found
 
 
 async def _elsewhere(call: Call, resource: Resource, is_there: bool) -> Response | None:
@@ -136,31 +132,3 @@ def _response(result: Json | Response | None, call: Call, done: int) -> Response
     # What another node wants a part of it puts columns of in the end.
     columns = None if call.part else parse_columns(call.query.get("columns"))
     return json_response(with_columns(result, columns))
-
-
-class _Branch:
-    """Resources by the parts of their paths; a part that is named goes before one that is open."""
-
-    def __init__(self) -> None:
-        self._resource: Resource | None = None
-        self._branches: dict[str, _Branch] = {}
-
-    def add(self, resource: Resource) -> None:
-        branch = self
-        for part in path_pattern(resource.path)[0]:
-            branch = branch._branches.setdefault(part, _Branch())
-        assert branch._resource is None, f"{resource.path} is there already"
-        branch._resource = resource
-
-    def find(self, parts: list[str]) -> tuple[Resource, list[str]] | None:
-        if not parts:
-            return None if self._resource is None else (self._resource, [])
-        part, *rest = parts
-        named = self._branches.get(part) if part != PARAMETER else None
-        if named is not None and (found := named.find(rest)) is not None:
-            return found
-        open_branch = self._branches.get(PARAMETER)
-        if open_branch is None or (found := open_branch.find(rest)) is None:
-            return None
-        resource, values = found
-        return resource, [part, *values]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from starlette.responses import Response
 
@@ -62,13 +62,3 @@ class Resource:
             "POST": self.post,
             "DELETE": self.delete,
         }
-
-
-PARAMETER: Final = "{}"
-
-
-def path_pattern(path: str) -> tuple[list[str], list[str]]:
-    """The parts of a path with PARAMETER where any text may stand, and the names of these."""
-    parts = path.strip("/").split("/")
-    names = [part[1:-1] for part in parts if part.startswith("{")]
-    return [PARAMETER if part.startswith("{") else part for part in parts], names

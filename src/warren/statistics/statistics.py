@@ -76,6 +76,8 @@ class Statistics:
         self._single: dict[str, int] = {}
         self._single_rates: dict[str, float] = {}
         self._history = History()
+        # What whoever shows figures wants to have a past of beside what is counted here.
+        self.machine_figures: Callable[[], dict[str, int]] = dict
 
     def of_queue(self, queue: Queue) -> Figures:
         """The `message_stats` of a queue; empty until something has happened to it."""
@@ -140,7 +142,7 @@ class Statistics:
         return with_rates(asdict(self._broker.activity.churn), self._single_rates)
 
     def history(self, name: str, age_s: int, increment_s: int) -> list[Sample]:
-        """Of a figure of the node: of `totals`, `queue_totals` or `churn`."""
+        """Of a figure of the node: of `totals`, `queue_totals`, `churn` or `machine_figures`."""
         return self._history.samples(name, self._clock.now_ms(), age_s, increment_s)
 
     def queues(self) -> list[Queue]:
@@ -210,7 +212,7 @@ class Statistics:
         self._single = single
         counts = message_figures(self._node, _FAMILIES, None)
         totals = {name: count for name, count in counts.items() if isinstance(count, int)}
-        self._history.add(self._clock.now_ms(), single | totals)
+        self._history.add(self._clock.now_ms(), single | totals | self.machine_figures())
 
     def _disk(self) -> dict[str, int]:
         counts = self._count_storage()

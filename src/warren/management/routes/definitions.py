@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
@@ -14,6 +13,7 @@ from warren.management.definitions_export import all_sections, head_of, vhost_se
 from warren.management.definitions_import import DefinitionsImport
 from warren.management.errors import JSON_TYPE, bad_request
 from warren.management.listing import NOT_CACHED
+from warren.management.multipart import form_fields
 from warren.management.resource import Resource
 
 _FORM: Final = "multipart/form-data"
@@ -49,24 +49,12 @@ async def _import(call: Call) -> Response | None:
     raw = await call.raw_body(DEFINITIONS_BYTES_MAX)
     redirect = None
     if content_type.startswith(_FORM):
-        fields = _form_fields(content_type, raw)
+        fields = form_fields(content_type, raw)
         raw, redirect = fields.get("file", b""), fields.get("redirect")
     await DefinitionsImport(call.node, call.user.name, vhost).run(raw)
     if redirect is None:
         return None
     return Response(b"", 303, {"location": _header_text(redirect.decode("latin-1"))})
-
-
-def _form_fields(content_type: str, raw: bytes) -> dict[str, bytes]:
-    """What a page's upload form sends."""
-    message = email.message_from_bytes(b"Content-Type: " + content_type.encode() + b"\n\n" + raw)
-    fields = {}
-    for part in message.walk():
-        name = part.get_param("name", header="content-disposition")
-        payload = part.get_payload(decode=True)
-        if isinstance(name, str) and isinstance(payload, bytes):
-            fields[name] = payload
-    return fields
 
 
 RESOURCES: Final = tuple(

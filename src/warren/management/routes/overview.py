@@ -22,6 +22,8 @@ from warren.management.views.overview import show_contexts, show_listeners, show
 from warren.queues.queue import Queue
 
 _COUNTED_AT_ONCE_MAX: Final = 2_000
+# What of a node has a past, with the details of it.
+_FOLLOWED: Final = ("mem_used", "disk_free")
 
 
 async def _overview(call: Call) -> JsonObject:
@@ -123,9 +125,10 @@ async def _nodes(call: Call) -> Response:
     def silent(answering: Collection[str]) -> list[str]:
         return sorted({*call.peers.names, *nodes_down(call)} - {*answering})
 
+    past = _past(call, "node_stats")
     return await SpreadListing[str](
         [here],
-        lambda name: show_node(call.node) if name == here else show_node_down(name),
+        lambda name: _shown(call, past) if name == here else show_node_down(name),
         lambda name: (name,),
         {"name": lambda name: name},
         is_paged=False,
@@ -134,7 +137,15 @@ async def _nodes(call: Call) -> Response:
 
 
 async def _node(call: Call) -> JsonObject:
-    return show_node_down(call.parts["node"]) if is_down(call) else show_node(call.node)
+    if is_down(call):
+        return show_node_down(call.parts["node"])
+    return _shown(call, _past(call, "node_stats"))
+
+
+def _shown(call: Call, past: Past | None) -> JsonObject:
+    shown = show_node(call.node)
+    followed = {name: shown[name] for name in shown if name.startswith(_FOLLOWED)}
+    return shown | with_samples(followed, past)
 
 
 async def _memory(call: Call) -> JsonObject:

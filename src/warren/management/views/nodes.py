@@ -100,6 +100,11 @@ def _usage(node: Node) -> JsonObject:
     return shown
 
 
+def machine_figures(node: Node) -> dict[str, int]:
+    """What is looked at regularly, so that there is a past to show of it."""
+    return {"mem_used": machine.memory_used(), "disk_free": node.alarms.disk.free_bytes or 0}
+
+
 def show_memory(node: Node, queue_bytes: int) -> JsonObject:
     """`queue_bytes` are bodies of messages in memory; the rest is not told apart."""
     used = machine.memory_used()

@@ -1,0 +1,16 @@
+"""All that the page has, by subject."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.management.page import static_files
+from warren.management.page.pages import login, overview, queues
+from warren.management.page.site import Page
+
+PAGES: Final[tuple[Page, ...]] = (
+    *static_files.PAGES,
+    *login.PAGES,
+    *overview.PAGES,
+    *queues.PAGES,
+)

@@ -1,0 +1,81 @@
+"""From templates to pages. Every value is escaped; a name that a template misspells is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import jinja2
+
+from warren import __version__
+from warren.management.page import formats
+from warren.management.page.static_files import static_url
+from warren.management.page.visit import link
+from warren.management.views.overview import cluster_name
+
+if TYPE_CHECKING:
+    from warren.management.page.visit import Visit
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+
+
+class Entry(NamedTuple):
+    """Of the menu; `icon` is drawn by a template, `tag` who sees it."""
+
+    title: str
+    path: str
+    icon: str
+    tag: str = ""
+
+
+MENU: Final = (
+    Entry("Overview", "/", "overview"),
+    Entry("Queues", "/queues", "queues"),
+)
+
+
+class Renderer:
+    def __init__(self) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_TEMPLATES),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters.update(formats.FILTERS)
+        self._environment.globals.update(
+            link=link, static=static_url, version=__version__, rate_of=formats.rate_of
+        )
+
+    def render(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:
+        return self._environment.get_template(template).render(
+            visit=visit,
+            layout="part.html" if visit.is_partial else "layout.html",
+            theme=visit.theme,
+            note=visit.note,
+            broker_name=cluster_name(visit.site.node),
+            node_name=visit.site.node.config.name,
+            **_of_signed_in(visit),
+            **values,
+        )
+
+
+def _of_signed_in(visit: Visit) -> dict[str, Any]:
+    if not visit.is_signed_in:
+        return {"menu": (), "user": None, "csrf": "", "may_administer": False, "may_monitor": False}
+    caller = visit.caller
+    open_to = {
+        "": True,
+        "monitor": caller.is_monitor,
+        "administrator": caller.is_administrator,
+    }
+    return {
+        "menu": tuple(entry for entry in MENU if open_to[entry.tag]),
+        "user": visit.user.name,
+        "csrf": visit.site.signer.form_token(visit.session),
+        "may_administer": caller.is_administrator,
+        "may_monitor": caller.is_monitor,
+    }

@@ -1,0 +1,112 @@
+"""What a browser keeps for us, signed so that nobody else can have made it: who is signed in.
+
+A session is in its cookie and nowhere else, so that any node of a cluster knows it: their keys come
+of the secret that they share. A node alone makes a key when it starts, and forgets it when it ends.
+The cookie has no password, only something that changes when the password does: who changes it ends
+all sessions of that user. Beside it every session has a secret of its own; what is made of that is
+in every form, and a form without it is not from a page of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from warren.auth.users import User
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+SESSION_S: Final = 8 * 3600
+COOKIE_CHARS_MAX: Final = 4_000
+_KEY_BYTES: Final = 32
+_PURPOSE: Final = b"warren management page"
+
+
+class Session(msgspec.Struct, frozen=True):
+    user: str
+    secret: str
+    credential: str
+    expires_at_s: float
+
+
+class Signer:
+    """`now_s` is the time of day."""
+
+    def __init__(self, key: bytes, now_s: Callable[[], float]) -> None:
+        self._key = key
+        self._now_s = now_s
+        # Cookies do not tell ports apart, so brokers on one machine need names of their own.
+        self.cookie_name = f"warren_session_{self._digest(b'name', b'')[:8]}"
+
+    def begin(self, user: User) -> Session:
+        return Session(
+            user.name,
+            secrets.token_urlsafe(),
+            self._credential(user),
+            self._now_s() + SESSION_S,
+        )
+
+    def renewed(self, session: Session) -> Session | None:
+        """For somebody who is still here when half of the time is over."""
+        if session.expires_at_s - self._now_s() > SESSION_S / 2:
+            return None
+        return msgspec.structs.replace(session, expires_at_s=self._now_s() + SESSION_S)
+
+    def write(self, session: Session) -> str:
+        return self.sign("session", msgspec.json.encode(session))
+
+    def read(self, cookie: str) -> Session | None:
+        """None if it is not from us, or over."""
+        data = self.verified("session", cookie)
+        if data is None:
+            return None
+        session = msgspec.json.decode(data, type=Session)
+        return session if self._now_s() < session.expires_at_s else None
+
+    def is_of(self, session: Session, user: User) -> bool:
+        """Whether the user has the password still that the session began with."""
+        return hmac.compare_digest(session.credential, self._credential(user))
+
+    def form_token(self, session: Session) -> str:
+        return self._digest(b"form", session.secret.encode())
+
+    def is_form_token(self, session: Session, token: str) -> bool:
+        return hmac.compare_digest(self.form_token(session).encode(), token.encode())
+
+    def sign(self, purpose: str, data: bytes) -> str:
+        encoded = base64.urlsafe_b64encode(data).decode().rstrip("=")
+        return f"{encoded}.{self._digest(purpose.encode(), data)}"
+
+    def verified(self, purpose: str, signed: str) -> bytes | None:
+        if len(signed) > COOKIE_CHARS_MAX:
+            return None
+        encoded, _, digest = signed.partition(".")
+        try:
+            data = base64.urlsafe_b64decode(encoded.encode() + b"==")
+        except (binascii.Error, ValueError):
+            return None
+        is_ours = hmac.compare_digest(
+            self._digest(purpose.encode(), data).encode(), digest.encode()
+        )
+        return data if is_ours else None
+
+    def _credential(self, user: User) -> str:
+        return self._digest(b"credential", f"{user.name}\0{user.password_hash}".encode())
+
+    def _digest(self, purpose: bytes, data: bytes) -> str:
+        return hmac.new(self._key, purpose + b"\0" + data, hashlib.sha256).hexdigest()
+
+
+def key_of(node: Node) -> bytes:
+    secret = node.config.cluster_secret
+    if node.cluster is None or not secret:
+        return secrets.token_bytes(_KEY_BYTES)
+    return hmac.new(secret.encode(), _PURPOSE, hashlib.sha256).digest()

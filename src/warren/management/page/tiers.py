@@ -1,0 +1,34 @@
+"""Where the messages of a queue are, in RabbitMQ's words.
+
+alpha: body and index in memory. beta and gamma: the index is in memory, the body on disk (gamma:
+the index there, too), which are not told apart, as both cost the same to read. delta: on disk.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from warren.management.json import JsonObject
+
+_COUNT: Final = 2
+
+
+class Tiers(NamedTuple):
+    alpha: int
+    beta_gamma: int
+    delta: int
+
+    @property
+    def total(self) -> int:
+        return sum(self)
+
+
+def tiers_of(queue: JsonObject) -> Tiers | None:
+    """None while nobody can say, as the queue's node is down."""
+    ready, alpha = queue.get("messages_ready"), queue.get("messages_ready_ram")
+    if ready is None or alpha is None:
+        return None
+    delta = queue.get("backing_queue_status", {}).get("delta", [])
+    on_disk = min(delta[_COUNT] if len(delta) > _COUNT else 0, ready)
+    in_memory = min(alpha, ready - on_disk)
+    return Tiers(in_memory, ready - on_disk - in_memory, on_disk)
