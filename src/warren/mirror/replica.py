@@ -171,6 +171,13 @@ class Replica:
         self._links_down.discard(node)
         self._handle(LinkUp(node))
         self._follow_record()
+        self._tell_held_again(node)
+
+    def _tell_held_again(self, node: str) -> None:
+        """What was told over the link before may be lost with it, and a master waits for it."""
+        leader = None if self.record is None else self.record.find(self.record.leader)
+        if self.mirror is not None and leader is not None and leader.node == node:
+            self.mirror.tell_held()
 
     def session_ended(self, gone: SessionGone) -> None:
         self._gone.add(gone)
