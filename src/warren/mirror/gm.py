@@ -193,8 +193,8 @@ class GroupMember:
             case SessionEnded(gone):
                 membership.wishes.note_end(gone)
                 membership.seek()
-            case Expel(member_id):
-                membership.wishes.expelled.add(member_id)
+            case Expel(member_id, is_unwanted):
+                membership.wishes.expel(member_id, is_unwanted)
             case Leave():
                 membership.wishes.is_leaving = True
                 if self._ring.view is None and not membership.is_joining:

@@ -96,9 +96,13 @@ class TimerFired(_Word, frozen=True):
 
 
 class Expel(_Word, frozen=True):
-    """Put this member out, dead or not. Only the leader can; others do nothing."""
+    """Put this member out, dead or not. Only the leader can; others do nothing.
+
+    `is_unwanted`: it is not to come back, its copy is not needed.
+    """
 
     member_id: str
+    is_unwanted: bool = False
 
 
 class Leave(_Word, frozen=True):

@@ -28,13 +28,14 @@ GONE_MAX: Final = 1_024
 
 
 class Wishes:
-    __slots__ = ("_gone", "_me", "expelled", "is_leaving", "newcomers")
+    __slots__ = ("_gone", "_me", "_unwanted", "expelled", "is_leaving", "newcomers")
 
     def __init__(self, me: Member) -> None:
         self._me = me
         self._gone: dict[SessionGone, None] = {}
         self.is_leaving = False
         self.expelled: set[str] = set()
+        self._unwanted: set[str] = set()
         self.newcomers: dict[str, Member] = {}
 
     def note_end(self, gone: SessionGone) -> None:
@@ -44,6 +45,11 @@ class Wishes:
             del self._gone[next(iter(self._gone))]
         for newcomer in [n for n in self.newcomers.values() if self.is_gone(n)]:
             del self.newcomers[newcomer.id]
+
+    def expel(self, member_id: str, is_unwanted: bool) -> None:
+        self.expelled.add(member_id)
+        if is_unwanted:
+            self._unwanted.add(member_id)
 
     def as_member(
         self, record: GroupRecord, revision: int, settled: frozenset[str]
@@ -95,7 +101,8 @@ class Wishes:
 
     def _as_leader(self, record: GroupRecord) -> GroupRecord:
         for member_id in self.expelled:
-            record = mark_dead(record, member_id, RemovedByLeader(self._me.id))
+            evidence = RemovedByLeader(self._me.id, member_id in self._unwanted)
+            record = mark_dead(record, member_id, evidence)
         for newcomer in self.newcomers.values():
             record = add_right_of(record, self._me.id, newcomer)
         return record

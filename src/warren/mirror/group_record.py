@@ -55,6 +55,9 @@ class GroupRecord(msgspec.Struct, frozen=True):
     """`insync` has those that hold everything that was ever confirmed.
 
     It is never empty: the last one stays in it, though dead, for nobody else has what it has.
+
+    `recoverable` are the nodes whose disks have a copy, whole or not, of this very group, oldest
+    first: those of living members, and of nodes that are not there and had one when last seen.
     """
 
     uid: str
@@ -86,9 +89,13 @@ class SessionGone(msgspec.Struct, frozen=True):
 
 
 class RemovedByLeader(msgspec.Struct, frozen=True):
-    """The leader would rather do without the member, whether it lives or not."""
+    """The leader would rather do without the member, whether it lives or not.
+
+    `is_unwanted`: for good, so that its copy is to be deleted.
+    """
 
     leader: str
+    is_unwanted: bool = False
 
 
 Evidence: TypeAlias = SessionGone | RemovedByLeader
@@ -122,7 +129,7 @@ def decode_record(data: bytes) -> GroupRecord:
 def create(uid: str, founder: Member) -> GroupRecord:
     """A new queue's group; there must be no record of this `uid` yet."""
     member = replace(founder, joined_view=1, is_dead=False)
-    return GroupRecord(uid, 1, 1, member.id, (member,), (member.id,))
+    return GroupRecord(uid, 1, 1, member.id, (member,), (member.id,), (member.node,))
 
 
 def revive(record: GroupRecord, founder: Member) -> GroupRecord:
@@ -138,6 +145,7 @@ def revive(record: GroupRecord, founder: Member) -> GroupRecord:
         leader=member.id,
         members=(member,),
         insync=(member.id,),
+        recoverable=_with(record.recoverable, member.node),
     )
 
 
@@ -168,6 +176,7 @@ def reclaim(
         leader=member.id,
         members=(member,),
         insync=(member.id,),
+        recoverable=_with(record.recoverable, member.node),
         state=QueueState.LIVE,
     )
     return reclaimed, tuple(evidence)
@@ -185,7 +194,8 @@ def add_right_of(record: GroupRecord, left: str, newcomer: Member) -> GroupRecor
     member = replace(newcomer, joined_view=view, is_dead=False)
     at = next(i for i, m in enumerate(record.members) if m.id == left) + 1
     members = (*record.members[:at], member, *record.members[at:])
-    return replace(record, view=view, members=members)
+    recoverable = _with(record.recoverable, member.node)
+    return replace(record, view=view, members=members, recoverable=recoverable)
 
 
 def mark_dead(record: GroupRecord, member_id: str, evidence: Evidence) -> GroupRecord:
@@ -203,6 +213,8 @@ def mark_dead(record: GroupRecord, member_id: str, evidence: Evidence) -> GroupR
         _require_leader(record, evidence.leader)
         if member_id == record.leader:
             raise NotAllowed("a leader is not put out, it leaves")
+        if evidence.is_unwanted:
+            record = _without_copy(record, member.node)
     return _with_mark(record, member)
 
 
@@ -211,7 +223,7 @@ def leave(record: GroupRecord, member_id: str) -> GroupRecord:
     _require_live(record, member_id)
     member = record.find(member_id)
     assert member is not None
-    return _with_mark(record, member)
+    return _with_mark(_without_copy(record, member.node), member)
 
 
 def erase(record: GroupRecord, eraser: str, member_ids: frozenset[str]) -> GroupRecord:
@@ -275,6 +287,34 @@ def drop_from_insync(record: GroupRecord, leader: str, member_id: str) -> GroupR
         return record
     insync = tuple(i for i in record.insync if i != member_id)
     return replace(record, view=record.view + 1, insync=insync)
+
+
+def forget_node(record: GroupRecord, node: str) -> GroupRecord | None:
+    """A node that has no session is not to come back; None if the queue is lost with it.
+
+    If nobody else has all that was confirmed, the oldest copy that is left counts from now on: of a
+    node that runs or of one that does not. Whoever has it leads, as soon as it reads this.
+    """
+    left = replace(_without_copy(record, node), view=record.view + 1)
+    for member in record.live:
+        if member.node == node:
+            left = mark_dead(left, member.id, SessionGone(node, member.incarnation))
+    insync = tuple(i for i in record.insync if node_of(i) != node)
+    if insync:
+        return replace(left, insync=insync)
+    if not left.recoverable:
+        return None
+    heir = left.recoverable[0]
+    former = next((m.id for m in record.live if m.node == heir), make_member_id(heir, "", 0))
+    return replace(left, insync=(former,), state=QueueState.LIVE)
+
+
+def _with(nodes: tuple[str, ...], node: str) -> tuple[str, ...]:
+    return nodes if node in nodes else (*nodes, node)
+
+
+def _without_copy(record: GroupRecord, node: str) -> GroupRecord:
+    return replace(record, recoverable=tuple(n for n in record.recoverable if n != node))
 
 
 def _with_mark(record: GroupRecord, member: Member) -> GroupRecord:

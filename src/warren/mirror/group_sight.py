@@ -26,13 +26,13 @@ def synchronised_of(record: GroupRecord, present: Collection[Member]) -> list[st
     return [nodes[member] for member in reversed(record.insync) if member in nodes]
 
 
-def recoverable_of(record: GroupRecord, present: Collection[Member]) -> list[str]:
-    """Nodes with a mirror, and those that had one when they were last seen."""
+def recoverable_of(
+    record: GroupRecord, present: Collection[Member], running: Collection[str]
+) -> list[str]:
+    """Nodes with a mirror, and those that do not run and had one when they were last seen."""
     nodes = mirrors_of(record, present)
-    present_nodes = {node_of(record.leader), *(member.node for member in present)}
-    gone = [m.node for m in sorted(record.members, key=lambda member: member.joined_view)]
-    gone += map(node_of, record.insync)
-    return nodes + [node for node in dict.fromkeys(gone) if node not in present_nodes]
+    shown = {node_of(record.leader), *running, *nodes}
+    return nodes + [node for node in record.recoverable if node not in shown]
 
 
 @dataclass(frozen=True, slots=True)

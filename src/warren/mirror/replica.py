@@ -193,8 +193,8 @@ class Replica:
             self.master.held(member, number)
             self._admit()
 
-    def expel(self, member: str) -> None:
-        self._handle(Expel(member))
+    def expel(self, member: str, *, is_unwanted: bool = False) -> None:
+        self._handle(Expel(member, is_unwanted))
 
     def leave(self) -> None:
         self._handle(Leave())

@@ -15,6 +15,7 @@ import platform
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +58,7 @@ from warren.server.links import Links
 from warren.server.logs import EventLog
 from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
+from warren.server.mirroring.forgetting import forget_copies
 from warren.server.mirroring.homes import Homes
 from warren.server.mirroring.mirrors import Mirrors
 from warren.server.namesake import is_answering
@@ -123,6 +125,7 @@ class Cluster:
         self.broker.companions_of_queue = self.mirrors.keys_of
         self.broker.outlives_home = self.mirrors.lifetimes.outlives_home
         self.membership.is_only_on = self.mirrors.lifetimes.is_only_on
+        self.membership.forget_copies = partial(forget_copies, self.mirrors)
         self.broker.until_ready = self.mirrors.keeper.until_mirrored
 
     @property

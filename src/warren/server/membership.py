@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,6 +43,8 @@ class Membership:
         # Called when this node is forgotten: it was taken for dead, and its queues are deleted.
         self.on_forgotten: Callable[[], None] = lambda: None
         self.is_only_on: Callable[[QueueRecord, str], bool] = lambda r, node: r.node == node
+        # Whoever else has copies of what a node has is to know that it will not come back.
+        self.forget_copies: Callable[[str], Awaitable[None]] = _have_none
         self._context = context
         self._store = store
 
@@ -97,6 +99,7 @@ class Membership:
         # First the member: then it cannot come back while its queues are being deleted.
         if not await self._store.transact([Check(session, 0)], [Delete(member_key(node))]):
             raise StillRunning(node)
+        await self.forget_copies(node)
         return await self._drop_queues(node)
 
     async def retire(self) -> int:
@@ -120,6 +123,9 @@ class Membership:
     def _require(self) -> None:
         member = self.members.get(self._name)
         require_membership(self._badge, self._store.namespace, self._name, member)
+
+
+async def _have_none(node: str) -> None: ...
 
 
 def _read_badge(path: Path) -> Badge | None:

@@ -26,6 +26,7 @@ from warren.metadata.etcd_address import is_etcd_address, parse_etcd_address
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
 from warren.metadata.store import MetadataStore, MetadataUnavailable
+from warren.model.records import QueueRecord
 from warren.server.alarms import NodeAlarms
 from warren.server.clock import LoopClock
 from warren.server.config import Config
@@ -260,10 +261,15 @@ class Node:
             await self.cluster.keep_rooms_ready(self.messages)
 
     async def _durable_queues(self, vhost: str) -> int:
-        """Those that this node should have the messages of."""
+        """Those that this node should have the messages of, and no other has."""
         stored = await self.store.range(prefix(KeyKind.QUEUE, vhost))
         queues = [decode_queue(queue.value) for queue in stored]
-        return sum(queue.durable and queue.node in ("", self.config.name) for queue in queues)
+        return sum(queue.durable and self._has_alone(queue) for queue in queues)
+
+    def _has_alone(self, queue: QueueRecord) -> bool:
+        if self.cluster is None or not queue.node:
+            return queue.node in ("", self.config.name)
+        return self.cluster.mirrors.lifetimes.is_only_on(queue, self.config.name)
 
     def _keep_lease(self) -> None:
         interval_ms = int(self.broker.lease_ttl_s * 1000 / 3)

@@ -80,14 +80,15 @@ def test_a_mirror_that_lacks_something_or_is_gone_is_not_synchronised() -> None:
 
 def test_recoverable_are_mirrors_and_those_that_had_one_when_they_went() -> None:
     record = in_sync(ring(A, B, C), B, C)
-    assert recoverable_of(record, record.live) == ["b", "c"]
+    assert recoverable_of(record, record.live, "abc") == ["b", "c"]
     record = without(record, B)
-    assert recoverable_of(record, record.live) == ["c", "b"]
+    assert recoverable_of(record, record.live, "ac") == ["c", "b"]
+    assert recoverable_of(record, record.live, "abc") == ["c"], "it runs, and has no mirror yet"
 
 
 def test_the_last_copy_in_sync_is_recoverable_though_nobody_lives() -> None:
     record = without(without(ring(A, B), B), A)
-    assert recoverable_of(record, ()) == ["b"]
+    assert recoverable_of(record, (), ()) == ["b"]
     assert mirrors_of(record, ()) == []
 
 

@@ -26,10 +26,11 @@ def show_copies(record: QueueRecord, node: Node) -> JsonObject:
     if group is None or node.cluster is None:
         return _uncopied(record, node)
     present = node.cluster.mirrors.survivors_of(record)
+    recoverable = recoverable_of(group, present, node.cluster.running_nodes)
     return {
         "slave_nodes": mirrors_of(group, present),
         "synchronised_slave_nodes": synchronised_of(group, present),
-        "recoverable_slaves": recoverable_of(group, present) if record.durable else None,
+        "recoverable_slaves": recoverable if record.durable else None,
     }
 
 

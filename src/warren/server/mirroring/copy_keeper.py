@@ -107,7 +107,9 @@ class CopyKeeper:
                 self._mirrors.tell(node, BecomeMirror(*host.name, group.uid))
         for node, member in present.items():
             if node not in wanted.mirrors and member.id != group.leader:
-                host.replica.expel(member.id)
+                # One that is not there keeps what it has, for when it comes back.
+                is_running = node in self._mirrors.cluster.running_nodes
+                host.replica.expel(member.id, is_unwanted=is_running)
 
     async def _dissolve(self, host: ReplicaOfNode) -> None:
         """The queue is not to be mirrored any more, and is not.

@@ -27,7 +27,6 @@ from warren.mirror.group_record import (
     SessionGone,
     decode_record,
     make_member_id,
-    node_of,
 )
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
@@ -41,6 +40,7 @@ from warren.server.links import LinkUser
 from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.group_log import GroupLog
+from warren.server.mirroring.kept_copies import KeptCopies
 from warren.server.mirroring.lifetimes import Lifetimes
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
 from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
@@ -70,7 +70,7 @@ class Mirrors(LinkUser):
         self._due: list[Callable[[], None]] = []
         self._invitations: dict[QueueName, BecomeMirror] = {}
         """Of groups that are not known here yet, the last one for each queue."""
-        self._claimed: dict[QueueName, dict[int, VariableQueue]] = {}
+        self._kept = KeptCopies(cluster.name)
         self.sync_bytes_per_s = throughput_of(context.config)
         self.lifetimes = Lifetimes(self)
         self.keeper = CopyKeeper(self)
@@ -142,16 +142,17 @@ class Mirrors(LinkUser):
             self._take_in(record.key, record)
 
     def claim(self) -> None:
-        """All queues are there: keep what the disk has of copies that may be the only ones left."""
-        for name in tuple(self.records):
+        """All queues are there: keep what the disk has of their copies."""
+        for name, (group, _) in tuple(self.records.items()):
             vhost = self.broker.vhosts.get(name[0])
             queue = None if vhost is None else vhost.queues.get(name[1])
-            if self._is_in_sync(name) and queue is not None and queue.record.durable:
-                self._claimed[name] = self._recovered_levels(name)
+            is_durable = queue is not None and queue.record.durable
+            if is_durable and self._kept.is_recoverable(group):
+                self._kept.keep(name, group.uid, self._recovered_levels(name))
 
     def start(self) -> None:
         """This node has a session."""
-        self._take_up_claims()
+        self._take_up_kept()
         self.keeper.start()
 
     def session_renewed(self) -> None:
@@ -164,13 +165,13 @@ class Mirrors(LinkUser):
             if host.name in self.records:
                 successor = self._add(host.name, host.replica.uid)
                 self._take_part(successor, successor.make_mirror(levels))
-        self._take_up_claims()
+        self._take_up_kept()
 
-    def _take_up_claims(self) -> None:
-        claimed, self._claimed = self._claimed, {}
-        for name, levels in claimed.items():
-            host = self._add(name, self.records[name][0].uid)
-            self._take_part(host, host.make_mirror(levels))
+    def _take_up_kept(self) -> None:
+        for name in self._kept.names():
+            uid = self.records[name][0].uid
+            host = self._add(name, uid)
+            self._take_part(host, host.make_mirror(self._kept.take(name, uid)))
 
     def _take_part(self, host: ReplicaOfNode, mirror: Mirror) -> None:
         group, revision = self.records[host.name]
@@ -224,18 +225,17 @@ class Mirrors(LinkUser):
         before, _ = self.records.get(name, (None, 0))
         host = self.replicas.get(name)
         if stored is None:
+            self._kept.changed(name, None)
             if before is not None:
                 del self.records[name]
                 self.group_log.removed(name, before)
             if host is not None:
                 host.replica.record_changed(None, self.cluster.store.revision)
                 self.forget(host)
-            delete_all(self._claimed.pop(name, {}))
             return
         group = decode_record(stored.value)
         self.records[name] = (group, stored.version)
-        if name in self._claimed and not self._is_in_sync(name):
-            delete_all(self._claimed.pop(name))
+        self._kept.changed(name, group)
         mirror = None if host is None else host.replica.mirror
         self.group_log.changed(name, before, group, None if mirror is None else mirror.lacking)
         if host is not None:
@@ -375,7 +375,7 @@ class Mirrors(LinkUser):
             # The leader may have heard before us that there is a group.
             self._invitations[name] = wanted
             return
-        if name in self.replicas or name in self._claimed:
+        if name in self.replicas:
             return
         if vhost is None or wanted.queue not in vhost.queues or wanted.vhost not in self.storages:
             return
@@ -384,7 +384,7 @@ class Mirrors(LinkUser):
             asyncio.get_running_loop().call_later(DISK_RETRY_S, self.become_mirror, wanted)
             return
         host = self._add(name, wanted.uid)
-        self._take_part(host, host.make_mirror())
+        self._take_part(host, host.make_mirror(self._kept.take(name, wanted.uid)))
 
     # Groups.
 
@@ -409,20 +409,12 @@ class Mirrors(LinkUser):
             self._tell_ends(host, group)
 
     def forget(self, host: ReplicaOfNode) -> None:
-        """Its copy is needed if it may be the only good one that is left."""
+        """Its copy is kept as long as it may be needed."""
         if self.replicas.get(host.name) is host:
             del self.replicas[host.name]
             del self._by_uid[host.replica.uid]
-            levels = host.levels_left()
-            if self._is_in_sync(host.name):
-                self._claimed[host.name] = levels
-            else:
-                delete_all(levels)
-
-    def _is_in_sync(self, name: QueueName) -> bool:
-        """Whether some life of this node is among those that have everything."""
-        group, _ = self.records.get(name, (None, 0))
-        return group is not None and self.cluster.name in map(node_of, group.insync)
+            self._kept.keep(host.name, host.replica.uid, host.levels_left())
+            self._kept.changed(host.name, self.records.get(host.name, (None, 0))[0])
 
     # Leadership.
 
@@ -452,8 +444,3 @@ class Mirrors(LinkUser):
         _log.warning("master is deposed", queue=str(host))
         host.is_abandoned = True
         self.cluster.homes.leave_home(queue, master)
-
-
-def delete_all(levels: Mapping[int, VariableQueue]) -> None:
-    for level in levels.values():
-        level.delete()

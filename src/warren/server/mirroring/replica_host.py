@@ -56,10 +56,10 @@ class ReplicaOfNode:
     def __str__(self) -> str:
         return f"queue '{self.queue}' in vhost '{self.vhost}'"
 
-    def make_mirror(self, levels: dict[int, VariableQueue] | None = None) -> Mirror:
+    def make_mirror(self, levels: Mapping[int, VariableQueue]) -> Mirror:
         """With the levels that another one had, or the disk."""
         mirror = Mirror(self.replica.me.id, self._level, self._tell_held, self._disk_failed)
-        for number, level in (levels or {}).items():
+        for number, level in levels.items():
             level.on_loaded = None
             level.forget_reads()
             mirror.levels[number] = level
