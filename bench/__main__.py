@@ -20,16 +20,19 @@ from bench.compare import compare
 from bench.declaring import declaring
 from bench.idle import idle
 from bench.load import tool
+from bench.mirrored import mirrored
 from bench.remote import remote
 from bench.report import Table, write_markdown
 from bench.restart import restarts
 from bench.scaling import scaling
 from bench.scenarios import SCENARIOS
 from bench.scraping import scraping
+from bench.sync import MESSAGES as SYNC_MESSAGES
+from bench.sync import synchronising
 
 GROUPS: Final = (
     "all", "scaling", "backlog", "restart", "scraping", "idle", "remote", "declare",
-    "cluster-start",
+    "cluster-start", "mirrored", "sync",
 )  # fmt: skip
 
 
@@ -48,13 +51,18 @@ def build_parser() -> argparse.ArgumentParser:
         "clusters of three nodes (Warren's need etcd):\n"
         f"  {'remote':<8} publish to and consume from another node's queue\n"
         f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
-        f"  {'cluster-start':<8} the time each of three nodes with {QUEUES} queues takes to start",
+        f"  {'cluster-start':<8} the time each of three nodes with {QUEUES} queues takes to start\n"
+        f"  {'mirrored':<8} a queue with three copies: rate, CPU of all nodes, time of a confirm\n"
+        f"  {'sync':<8} what publishers see while a mirror gets a backlog of {SYNC_MESSAGES:,}",
     )
     parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])
     parser.add_argument("--repeats", type=int, default=3, help="runs per figure (%(default)s)")
     parser.add_argument("--seconds", type=float, default=8, help="length of a run (%(default)s)")
     parser.add_argument(
         "--messages", type=int, default=MESSAGES, help="of backlog, restart (%(default)s)"
+    )
+    parser.add_argument(
+        "--sync-messages", type=int, default=SYNC_MESSAGES, help="of sync (%(default)s)"
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     parser.add_argument("--only", choices=sorted(STARTERS), help="measure one broker alone")
@@ -108,6 +116,10 @@ def measure_clusters(
         tables.append(declaring(starters, options.repeats, say))
     if "cluster-start" in names:
         tables.append(cluster_starts(options.repeats, say))
+    if "mirrored" in names:
+        tables.append(mirrored(starters, options.repeats, options.seconds, say))
+    if "sync" in names:
+        tables.append(synchronising(starters, options.sync_messages, say))
     return tables
 
 

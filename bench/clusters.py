@@ -28,6 +28,7 @@ from bench.brokers import (
     stop,
     wait_until_ready,
 )
+from bench.operators import Operator, RabbitmqOperator, WarrenOperator
 
 NODES: Final = 3
 COOKIE: Final = "BENCHCOOKIE0123456789"
@@ -38,6 +39,7 @@ ETCD_LIMITS: Final = ("--max-txn-ops", "65536", "--max-request-bytes", "33554432
 class Cluster:
     name: str
     nodes: list[Broker]
+    operator: Operator
     helpers: tuple[int, ...] = ()
     """Processes that are neither nodes nor clients: what they do is part of the cost."""
 
@@ -126,7 +128,8 @@ def warren_nodes() -> Iterator[tuple[WarrenNodes, int]]:
 @contextmanager
 def warren_cluster() -> Iterator[Cluster]:
     with warren_nodes() as (nodes, etcd):
-        yield Cluster("Warren", nodes.start(together=False), (etcd,))
+        brokers = nodes.start(together=False)
+        yield Cluster("Warren", brokers, WarrenOperator(brokers[0].http_port), (etcd,))
 
 
 @contextmanager
@@ -138,18 +141,23 @@ def rabbitmq_cluster() -> Iterator[Cluster]:
         directory, epmd_port = Path(name), free_port()
         mapper = spawn([epmd, "-port", str(epmd_port), "-address", "127.0.0.1"], directory / "epmd")
         stack.callback(stop, mapper.pid)
-        nodes = []
+        nodes, environments = [], []
         for number in range(NODES):
             home = directory / f"rabbit{number + 1}"
             home.mkdir()
-            nodes.append(start_rabbitmq_node(home, epmd_port, stack))
-        yield Cluster("RabbitMQ", nodes)
+            environments.append(rabbitmq_node_environment(home, epmd_port))
+            nodes.append(start_rabbitmq_node(home, environments[-1], stack))
+        operator = RabbitmqOperator(RABBITMQ_BIN / "rabbitmqctl", {**os.environ, **environments[0]})
+        yield Cluster("RabbitMQ", nodes, operator)
 
 
-def start_rabbitmq_node(home: Path, epmd_port: int, stack: ExitStack) -> Broker:
-    port = free_port()
-    environment = rabbitmq_environment(home, port, epmd_port)
-    environment["RABBITMQ_NODENAME"] = f"{home.name}@localhost"
+def rabbitmq_node_environment(home: Path, epmd_port: int) -> dict[str, str]:
+    environment = rabbitmq_environment(home, free_port(), epmd_port)
+    return {**environment, "RABBITMQ_NODENAME": f"{home.name}@localhost"}
+
+
+def start_rabbitmq_node(home: Path, environment: dict[str, str], stack: ExitStack) -> Broker:
+    port = int(environment["RABBITMQ_NODE_PORT"])
     cookie = home / ".erlang.cookie"
     cookie.write_text(COOKIE)
     cookie.chmod(0o400)

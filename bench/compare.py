@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bench.brokers import Broker
-from bench.load import BUSY_CORES_WORTH_SAYING, LoadFailed, Measurement, measure, median
+from bench.load import LoadFailed, Measurement, disturbances, losses, measure, median
 from bench.report import Table, pair, rate, times
 from bench.scenarios import Scenario
 
@@ -27,7 +27,7 @@ def compare(
     say: Callable[[str], None],
 ) -> Table:
     table = Table("Throughput and latency", COLUMNS)
-    disturbed = 0.0
+    all_done: list[Measurement] = []
     for scenario in scenarios:
         runs: dict[str, list[Measurement]] = {broker.name: [] for broker in brokers}
         for repeat in range(repeats):
@@ -39,12 +39,8 @@ def compare(
                     table.failures.append(f"{scenario.name}, {broker.name}: {failure}")
         done = {name: median(results) for name, results in runs.items() if results}
         add_rows(table, scenario, done)
-        disturbed = max([disturbed, *(result.others_busy_cores for result in done.values())])
-    if disturbed > BUSY_CORES_WORTH_SAYING:
-        table.notes.append(
-            f"Other processes kept up to {disturbed:.1f} cores busy meanwhile, so rates are too "
-            "low and latencies too high; CPU per message moves far less."
-        )
+        all_done += done.values()
+    table.notes += disturbances(all_done)
     table.notes.append(
         f"Median of {repeats} runs of {seconds:g} s each, brokers alternating. The last three "
         "columns are relative to RabbitMQ in the same run; a smaller CPU and p99 are better. "
@@ -72,8 +68,4 @@ def add_rows(table: Table, scenario: Scenario, results: dict[str, Measurement]) 
                 else "",
             )
         )
-        if result.lost or result.duplicates:
-            table.notes.append(
-                f"{scenario.name}, {broker}: {result.lost:g} messages missing, "
-                f"{result.duplicates:g} duplicated."
-            )
+        table.notes += losses(f"{scenario.name}, {broker}", result)

@@ -7,23 +7,20 @@ prepared and counts answers, so that it is not itself what is measured.
 from __future__ import annotations
 
 import selectors
-import socket
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Final
 
-from pamqp import frame as frames
-from pamqp.commands import Channel, Connection, Queue
+from pamqp.commands import Queue
 
-from bench.brokers import PROTOCOL_HEADER, Broker, NotInstalled
+from bench.brokers import Broker, NotInstalled
+from bench.client import ANSWER_S_MAX, Client, encode
 from bench.clusters import CLUSTERS, Cluster
 from bench.report import Table, times
 
 QUEUES: Final = 1_000
 CONNECTIONS: Final = (1, 10, 50)
-ANSWER_S_MAX: Final = 30.0
-FRAME_HEAD_BYTES: Final = 7
 DECLARE_OK: Final = b"\x00\x32\x00\x0b"
 COLUMNS: Final = ("connections", "cluster", "declares/s", "ms each", "CPU us", "rate")
 
@@ -32,54 +29,24 @@ class Declarer:
     """One connection with prepared declares, the next one sent when one is answered."""
 
     def __init__(self, broker: Broker) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", broker.port), ANSWER_S_MAX)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._received = b""
+        self.client = Client(broker.port)
         self._waiting: list[bytes] = []
-        self._open()
 
     def prepare(self, names: Sequence[str]) -> None:
         declares = [Queue.Declare(queue=name, durable=True) for name in names]
-        self._waiting = [frames.marshal(cast("Any", each), 1) for each in reversed(declares)]
+        self._waiting = [encode(each) for each in reversed(declares)]
 
     def send_next(self) -> bool:
         """False if all are declared."""
         if not self._waiting:
             return False
-        self.socket.sendall(self._waiting.pop())
+        self.client.socket.sendall(self._waiting.pop())
         return True
 
     def receive(self) -> None:
-        payload = self._frame()
+        payload = self.client.frame()
         if not payload.startswith(DECLARE_OK):
             raise RuntimeError(f"a declare was answered with {payload!r}")
-
-    def _open(self) -> None:
-        self.socket.sendall(PROTOCOL_HEADER)
-        self._frame()
-        plain = Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US")
-        for method, channel, is_answered in (
-            (plain, 0, True),
-            (Connection.TuneOk(2047, 131_072, 0), 0, False),
-            (Connection.Open("/"), 0, True),
-            (Channel.Open(), 1, True),
-        ):
-            self.socket.sendall(frames.marshal(cast("Any", method), channel))
-            if is_answered:
-                self._frame()
-
-    def _frame(self) -> bytes:
-        while len(self._received) < FRAME_HEAD_BYTES or len(self._received) < self._end():
-            octets = self.socket.recv(65_536)
-            if not octets:
-                raise RuntimeError("the broker closed the connection")
-            self._received += octets
-        end = self._end()
-        payload, self._received = self._received[FRAME_HEAD_BYTES:end], self._received[end:]
-        return payload
-
-    def _end(self) -> int:
-        return FRAME_HEAD_BYTES + int.from_bytes(self._received[3:7], "big") + 1
 
 
 def declare_queues(broker: Broker, prefix: str, queues: int, connections: int) -> float:
@@ -89,7 +56,7 @@ def declare_queues(broker: Broker, prefix: str, queues: int, connections: int) -
         for number, declarer in enumerate(declarers):
             share = range(queues // connections)
             declarer.prepare([f"{prefix}-{number}-{i}" for i in share])
-            selector.register(declarer.socket, selectors.EVENT_READ, declarer)
+            selector.register(declarer.client.socket, selectors.EVENT_READ, declarer)
         began = time.monotonic()
         busy = sum(declarer.send_next() for declarer in declarers)
         while busy:
@@ -101,7 +68,7 @@ def declare_queues(broker: Broker, prefix: str, queues: int, connections: int) -
                 busy -= not key.data.send_next()
         elapsed = time.monotonic() - began
         for declarer in declarers:
-            declarer.socket.close()
+            declarer.client.close()
     return queues / elapsed
 
 

@@ -13,7 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -103,3 +103,21 @@ def median(measurements: Sequence[Measurement]) -> Measurement:
         else:
             middle[field.name] = None if None in values else statistics.median(values)
     return Measurement(**middle)
+
+
+def losses(what: str, result: Measurement) -> list[str]:
+    """To be noted below a table, if there is something to note."""
+    if not result.lost and not result.duplicates:
+        return []
+    return [f"{what}: {result.lost:g} messages missing, {result.duplicates:g} duplicated."]
+
+
+def disturbances(results: Iterable[Measurement]) -> list[str]:
+    busy_cores = max((result.others_busy_cores for result in results), default=0.0)
+    if busy_cores <= BUSY_CORES_WORTH_SAYING:
+        return []
+    note = (
+        f"Other processes kept up to {busy_cores:.1f} cores busy meanwhile, so rates are too "
+        "low and latencies too high; CPU per message moves far less."
+    )
+    return [note]

@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.brokers import NotInstalled
 from bench.clusters import CLUSTERS, Cluster
-from bench.load import LoadFailed, Measurement, measure, median, run
+from bench.load import LoadFailed, Measurement, losses, measure, median, run
 from bench.report import Table, pair, rate, times
 from bench.scenarios import ACKS, DURABLE
 
@@ -80,8 +80,4 @@ def _add_rows(table: Table, place: str, results: dict[str, Measurement]) -> None
                 times(result.cpu_us, base.cpu_us if base else None),
             )
         )
-        if result.lost or result.duplicates:
-            table.notes.append(
-                f"{place}, {name}: {result.lost:g} messages missing, "
-                f"{result.duplicates:g} duplicated."
-            )
+        table.notes += losses(f"{place}, {name}", result)

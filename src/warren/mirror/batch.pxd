@@ -1,4 +1,13 @@
 cimport cython
+from libc.stdint cimport uint64_t
+from warren.wire._codec cimport Message as MessageType
+
+
+cdef class Unconfirmed:
+    cdef readonly object publisher
+    cdef readonly uint64_t sequence
+    cdef readonly uint64_t number
+    cdef readonly MessageType message
 
 
 cdef class Batch:
@@ -8,5 +17,7 @@ cdef class Batch:
     cdef public Py_ssize_t unsafe_here
     cdef public bint is_everywhere
     cdef object _on_complete
-    cpdef Py_ssize_t add(self, object unconfirmed) except -1
-    cpdef object confirmed(self, object place)
+    cpdef Py_ssize_t add(self, Unconfirmed unconfirmed) except -1
+    cpdef object confirmed(self, uint64_t place)
+    @cython.locals(unconfirmed=Unconfirmed)
+    cpdef object answer(self)

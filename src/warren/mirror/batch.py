@@ -11,19 +11,19 @@ To the backing here it is the `Publisher` of its messages, each under its place 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from warren.queues.boundary import Publisher
 from warren.wire.codec import Message
 
 
-class Unconfirmed(NamedTuple):
+class Unconfirmed:
     """`number` is that of the publish as this node counts its own; 0 if another node counts it."""
 
-    publisher: Publisher
-    sequence: int
-    number: int
-    message: Message
+    def __init__(self, publisher: Publisher, sequence: int, number: int, message: Message) -> None:
+        self.publisher = publisher
+        self.sequence = sequence
+        self.number = number
+        self.message = message
 
 
 class Batch:

@@ -29,20 +29,15 @@ is the fastest code we have.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
-from warren.wire.codec import FrameReader, Message, OutputBuffer
+from warren.mirror.message_frames import NotMessages, decode_messages
+from warren.wire.codec import Message
 
 _HEAD: Final = struct.Struct(">QI")
 """The batch's number, the length of the header."""
-_CHANNEL: Final = 1
-_PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"  # basic.publish and a ticket of old
-_FRAME_BYTES_MAX: Final = 1_048_576
-# Messages were bounded when they were published, and batches are by whoever makes them.
-_UNBOUNDED: Final = 1 << 40
 
 Run: TypeAlias = tuple[int, int, int]
 """Level (priority), first sequence number, how many."""
@@ -109,13 +104,6 @@ def encode(number: int, instruction: Instruction, frames: bytes = b"") -> bytes:
     return _HEAD.pack(number, len(header)) + header + frames
 
 
-def encode_messages(messages: list[Message]) -> bytes:
-    frames = MessageFrames()
-    for message in messages:
-        frames.add(message)
-    return frames.take()
-
-
 def decode(payload: bytes | memoryview) -> tuple[int, Instruction, list[Message]]:
     """The batch's number, what it says, and its messages."""
     data = memoryview(payload)
@@ -125,25 +113,8 @@ def decode(payload: bytes | memoryview) -> tuple[int, Instruction, list[Message]
         instruction: Instruction = _DECODER.decode(data[_HEAD.size : start])
     except (struct.error, msgspec.DecodeError, msgspec.ValidationError) as error:
         raise MalformedInstruction(str(error)) from None
-    reader = FrameReader(_FRAME_BYTES_MAX, _UNBOUNDED)
-    messages: list[Any] = reader.feed(data[start:]) if start < len(data) else []
-    if not all(type(message) is Message for message in messages):
-        raise MalformedInstruction("something that is not a message")
+    try:
+        messages = decode_messages(data[start:]) if start < len(data) else []
+    except NotMessages:
+        raise MalformedInstruction("something that is not a message") from None
     return number, instruction, messages
-
-
-class MessageFrames:
-    """Messages as clients send them."""
-
-    def __init__(self, on_first: Callable[[], None] = lambda: None) -> None:
-        self._output = OutputBuffer(_FRAME_BYTES_MAX, _UNBOUNDED, on_first)
-
-    @property
-    def size(self) -> int:
-        return self._output.size
-
-    def add(self, message: Message) -> None:
-        self._output.content(_CHANNEL, _PUBLISH + message.route_key + b"\0", message)
-
-    def take(self) -> bytes:
-        return b"".join(self._output.take())

@@ -27,8 +27,8 @@ from warren.mirror.instructions import (
     Older,
     Purged,
     encode,
-    encode_messages,
 )
+from warren.mirror.message_frames import encode_messages
 from warren.mirror.mirror import Mirror
 from warren.mirror.outbox import Outbox
 from warren.queues.backing import BackingQueue

@@ -14,27 +14,11 @@ from collections import deque
 from collections.abc import Callable
 
 from warren.mirror.instructions import Boundary, Changes, Older, Purged, RemovedRun, decode
+from warren.mirror.received import Received
 from warren.queues.boundary import TAKEN
-from warren.storage.replication import put_at, put_older, remove, remove_span
+from warren.storage.replication import put_older, put_run, remove, remove_span
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message
-
-
-class Received:
-    """A batch on its way to the disk: the `Publisher` of its messages."""
-
-    def __init__(self, number: int, mirror: Mirror) -> None:
-        self.number = number
-        self.unsafe = 0
-        self._mirror = mirror
-
-    def confirmed(self, sequence: int) -> None:
-        self.unsafe -= 1
-        if not self.unsafe:
-            self._mirror.progress()
-
-    def rejected(self, sequence: int) -> None:
-        self._mirror.fail()
 
 
 class Mirror:
@@ -73,7 +57,7 @@ class Mirror:
         """The next batch of the master. Raises MalformedInstruction."""
         number, instruction, messages = decode(payload)
         self.number = number
-        received = Received(number, self)
+        received = Received(number, self.progress, self._on_failed)
         self._received.append(received)
         # One more than there are, so that nothing is complete before all has been looked at.
         received.unsafe = len(messages) + 1
@@ -108,12 +92,10 @@ class Mirror:
         expiries = changes.expiries or (0,) * len(messages)
         place = 0
         for level, first, count in changes.published:
+            part = slice(place, place + count)
             queue = self._level(level)
-            for sequence in range(first, first + count):
-                message = messages[place]
-                if put_at(queue, sequence, message, expiries[place], received) == TAKEN:
-                    received.unsafe -= 1
-                place += 1
+            received.unsafe -= put_run(queue, first, messages[part], expiries[part], received)
+            place += count
         for origin, first, count in changes.origins:
             self.numbers[origin] = first + count - 1
         for run in changes.removed:
@@ -177,6 +159,3 @@ class Mirror:
             self.held = received.popleft().number
         if self.held != held:
             self._on_held(self.held)
-
-    def fail(self) -> None:
-        self._on_failed()

@@ -1,17 +1,19 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
+from warren.mirror.message_frames cimport MessageFrames
 from warren.wire._codec cimport Message as MessageType
 
 
 cdef class Outbox:
     cdef object _on_first
-    cdef object _frames
+    cdef MessageFrames _frames
     cdef list _published
     cdef list _origins
     cdef list _expiries
     cdef bint _has_expiries
     cdef list _removed
     cdef public bint is_empty
+    cdef readonly Py_ssize_t size
     cdef int _level
     cdef uint64_t _first
     cdef uint64_t _count

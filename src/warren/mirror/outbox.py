@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warren.mirror.instructions import Changes, MessageFrames, encode
+from warren.mirror.instructions import Changes, encode
+from warren.mirror.message_frames import MessageFrames
 from warren.wire.codec import Message
 
 
@@ -24,6 +25,8 @@ class Outbox:
         self._has_expiries = False
         self._removed: list[tuple[int, int, int, int]] = []
         self.is_empty = True
+        self.size = 0
+        """Of the messages, in bytes."""
         # The runs that are being gathered.
         self._level = 0
         self._first = 0
@@ -36,13 +39,9 @@ class Outbox:
         self._gone_count = 0
         self._gone_bytes = 0
 
-    @property
-    def size(self) -> int:
-        return self._frames.size
-
     def publish(self, message: Message, level: int, sequence: int, expires_at_ms: int) -> None:
         self._begin()
-        self._frames.add(message)
+        self.size = self._frames.add(message)
         if level != self._level or sequence != self._first + self._count or not self._count:
             self._close_published()
             self._level = level
@@ -86,6 +85,7 @@ class Outbox:
         self._has_expiries = False
         self._removed = []
         self.is_empty = True
+        self.size = 0
         return encode(number, changes, self._frames.take())
 
     def close_removed(self) -> None:

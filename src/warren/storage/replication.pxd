@@ -11,6 +11,10 @@ cpdef int put_at(
     VariableQueueType queue, uint64_t sequence, MessageType message, int64_t expires_at_ms,
     object publisher,
 ) except -1
+@cython.locals(taken=Py_ssize_t, sequence=uint64_t, place=Py_ssize_t, message=MessageType)
+cpdef Py_ssize_t put_run(
+    VariableQueueType queue, uint64_t first, list messages, tuple expiries, object publisher
+) except -1
 @cython.locals(queued=QueuedType)
 cpdef int put_older(
     VariableQueueType queue, uint64_t sequence, MessageType message, int64_t expires_at_ms,

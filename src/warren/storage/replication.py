@@ -44,6 +44,23 @@ def put_at(
     return outcome
 
 
+def put_run(
+    queue: VariableQueue,
+    first: int,
+    messages: list[Message],
+    expiries: tuple[int, ...],
+    publisher: Publisher,
+) -> int:
+    """Append messages under numbers that follow each other; how many of them are TAKEN."""
+    taken = 0
+    sequence = first
+    for place, message in enumerate(messages):
+        if put_at(queue, sequence, message, expiries[place], publisher) == TAKEN:
+            taken += 1
+        sequence += 1
+    return taken
+
+
 def put_older(
     queue: VariableQueue,
     sequence: int,

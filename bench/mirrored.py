@@ -1,0 +1,124 @@
+"""A queue with a copy on each of three nodes, beside RabbitMQ's mirrored and its quorum queue.
+
+A confirm means that all copies have the message on disk (RabbitMQ's quorum queue: two of three).
+Full speed tells the rate and what a message costs all nodes together; a given rate tells how long a
+confirm takes. The clusters run one after the other, since a machine has room for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench.brokers import NotInstalled
+from bench.clusters import CLUSTERS, Cluster
+from bench.load import LoadFailed, Measurement, disturbances, losses, measure, median, run
+from bench.report import Table, pair, rate, times
+from bench.scenarios import ACKS, DURABLE, PACED
+
+MIRRORED: Final = "mirrored"
+QUORUM: Final = "quorum"
+QUORUM_ARGUMENT: Final = "--queue-arg x-queue-type=quorum"
+HAS_QUORUM_QUEUES: Final = "RabbitMQ"
+SECONDS_MAX: Final = 60
+"""Of one run, with all that it has to wait for."""
+COLUMNS: Final = (
+    "1 KB persistent, confirms", "cluster", "queue", "msg/s", "CPU us/msg",
+    "confirm p50 / p99 ms", "Warren's rate", "CPU", "p99",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    title: str
+    node: int
+    """Where the clients are; the queue is led by the first."""
+    load: str
+    paced: bool = False
+
+
+PLACES: Final = (
+    Place("clients on its master's node", 0, f"{DURABLE} {ACKS}"),
+    Place("clients on a mirror's node", 1, f"{DURABLE} {ACKS}"),
+    Place("1000 msg/s", 0, f"{DURABLE} {PACED}", paced=True),
+)
+Found = dict[Place, dict[tuple[str, str], Measurement]]
+"""By cluster and kind of queue."""
+
+
+def mirrored(
+    starters: Sequence[str], repeats: int, seconds: float, say: Callable[[str], None]
+) -> Table:
+    table = Table("Mirrored queues", COLUMNS)
+    found: Found = {place: {} for place in PLACES}
+    for starter in starters:
+        say(f"mirrored: starting the cluster of {starter}")
+        try:
+            with CLUSTERS[starter]() as cluster:
+                cluster.operator.set_policy("ha", "^mirrored", {"ha-mode": "all"})
+                _measure(cluster, found, _Times(repeats, seconds), say)
+        except (NotInstalled, LoadFailed, RuntimeError, OSError) as failure:
+            table.failures.append(f"mirrored, {starter}: {failure}")
+    for place, results in found.items():
+        _add_rows(table, place, results)
+    table.notes += disturbances(m for results in found.values() for m in results.values())
+    table.notes.append(
+        f"Three nodes, one after the other cluster; median of {repeats} runs of {seconds:g} s. One "
+        "publisher with a window of 500 confirms, one consumer with acknowledgements. CPU is that "
+        "of all nodes, and of etcd. The last three columns are Warren's relative to that row; a "
+        "smaller CPU and p99 are better."
+    )
+    return table
+
+
+@dataclass(frozen=True)
+class _Times:
+    repeats: int
+    seconds: float
+
+
+def _measure(cluster: Cluster, found: Found, times: _Times, say: Callable[[str], None]) -> None:
+    kinds = (MIRRORED, QUORUM) if cluster.name == HAS_QUORUM_QUEUES else (MIRRORED,)
+    for place in PLACES:
+        for kind in kinds:
+            say(f"mirrored: {cluster.name}, {kind} queue, {place.title}")
+            runs = [_run(cluster, place, f"{kind}{i}", times.seconds) for i in range(times.repeats)]
+            found[place][(cluster.name, kind)] = median(runs)
+
+
+def _run(cluster: Cluster, place: Place, queue: str, seconds: float) -> Measurement:
+    """The queue is declared where it is to be led, before the clients come to their node."""
+    arguments = QUORUM_ARGUMENT if queue.startswith(QUORUM) else ""
+    named = f"--queue {queue}-{place.node} --durable {arguments} --max-seconds {SECONDS_MAX}"
+    home, node = cluster.nodes[0], cluster.nodes[place.node]
+    run(home, f"{named} --declare --publish-only --count 1".split())
+    run(home, f"{named} --drain --expect 1".split())
+    pids = ",".join(map(str, cluster.pids))
+    load = f"{named} --size 1024 {place.load} --delete-after --time {seconds} --broker-pid {pids}"
+    return measure(node, load.split())
+
+
+def _add_rows(table: Table, place: Place, results: Mapping[tuple[str, str], Measurement]) -> None:
+    ours = results.get(("Warren", MIRRORED))
+    for (cluster, kind), result in results.items():
+        table.rows.append(
+            (
+                place.title,
+                cluster,
+                kind,
+                rate(result.rate),
+                f"{result.cpu_us:.2f}",
+                pair(result.confirm_p50_ms, result.confirm_p99_ms),
+                *(_relative(place, ours, result) if ours and ours is not result else ("", "", "")),
+            )
+        )
+        table.notes += losses(f"{place.title}, {cluster}, {kind}", result)
+
+
+def _relative(place: Place, ours: Measurement, theirs: Measurement) -> tuple[str, str, str]:
+    return (
+        "" if place.paced else times(ours.rate, theirs.rate),
+        times(ours.cpu_us, theirs.cpu_us),
+        times(ours.confirm_p99_ms or 0, theirs.confirm_p99_ms) if place.paced else "",
+    )
