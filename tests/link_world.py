@@ -113,8 +113,8 @@ class LinkWorld:
         self.asker.process(self._to_asker.feed(data))
         return bool(data)
 
-    async def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
-        task = asyncio.get_running_loop().create_task(question)
+    async def ask(self, question: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> Any:
+        task = asyncio.ensure_future(question)
         async with asyncio.timeout(60):
             while not task.done():
                 await asyncio.sleep(0.001)

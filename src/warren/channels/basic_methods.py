@@ -10,6 +10,7 @@ from pamqp import commands
 
 from warren.channels.channel import Channel
 from warren.channels.channel_events import consumer_created, consumer_deleted
+from warren.channels.finding import ask_where_it_is
 from warren.channels.names import arguments_of, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_replies
 from warren.channels.transaction import Settlement, settle
@@ -51,6 +52,14 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> Coroutine[Any, 
     if tag in channel.consumers:
         raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
     queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
+    if queue.is_remote:
+        return ask_where_it_is(channel, name, lambda found: _consume(channel, method, found, tag))
+    return _consume(channel, method, queue, tag)
+
+
+def _consume(
+    channel: Channel, method: commands.Basic.Consume, queue: AbstractQueue, tag: str
+) -> Coroutine[Any, Any, None] | None:
     _require_classic_delivery(queue)
     arguments = arguments_of(method)
     validate_consumer_arguments(queue.record, arguments)
@@ -104,6 +113,14 @@ def get(
     if channel.output.is_congested:
         return _get_when_drained(channel, method)
     if queue.is_remote:
+        return ask_where_it_is(channel, name, lambda found: _get(channel, method, found))
+    return _get(channel, method, queue)
+
+
+def _get(
+    channel: Channel, method: commands.Basic.Get, queue: AbstractQueue
+) -> Method | None | Coroutine[Any, Any, Method | None]:
+    if queue.is_remote:
         return _get_remote(channel, queue, method)
     queued = queue.get()
     if queued is None:
@@ -144,6 +161,9 @@ async def _get_when_loaded(
     while queued is None:
         await channel.session.host.until(queue.when_loaded)
         await channel.session.host.acting()
+        if queue.is_deleted:  # or has another home
+            name = queue.record.name
+            return await ask_where_it_is(channel, name, lambda found: _get(channel, method, found))
         queued = queue.get()
         if queued is None and not queue.message_count:
             return _get_empty(channel, queue)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any
 
 from pamqp import commands
 
 from warren.broker.predeclared import require_not_default
 from warren.channels.channel import Channel
+from warren.channels.finding import ask_where_it_is, until_not_gone
 from warren.channels.names import arguments_of, clean_name, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
-from warren.model.errors import QueueGone, not_found
+from warren.model.errors import not_found
 from warren.model.records import (
     BindingRecord,
     Destination,
@@ -22,27 +24,23 @@ from warren.queues.arguments import dead_letter_exchange_of
 from warren.queues.boundary import AbstractQueue
 from warren.wire.methods import Method
 
-# Each means that somebody has deleted the queue between its declaration and a look at it.
-GONE_ATTEMPTS_MAX: Final = 1_000
-
 
 async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | None:
     name = clean_name(method.queue)
     if name == DIRECT_REPLY_TO or name.startswith(DIRECT_REPLY_TO_PREFIX):
         return _declare_reply_address(channel, name, method.nowait)
-    vhost, connection_id = channel.vhost, channel.session.host.connection_id
+    vhost = channel.vhost
+    nowait = method.nowait
     if method.passive:
-        queue = vhost.lookup_queue(name, connection_id)
-        return await _declared(channel, queue, method.nowait)
+        return await ask_where_it_is(channel, name, lambda found: _declared(channel, found, nowait))
     record = _record(channel, method, name)
     await channel.session.host.storage_ready()
-    for _ in range(GONE_ATTEMPTS_MAX):
-        queue = await vhost.declare_named_queue(record)
-        try:
-            return await _declared(channel, queue, method.nowait)
-        except QueueGone:  # deleted at this moment by somebody else: then it is declared again
-            await vhost.settle_queue(record.name)
-    raise QueueGone(describe_queue(record.name, vhost.name))
+
+    async def declare_it() -> Method | None:
+        """Again, if it is deleted at this moment by somebody else."""
+        return await _declared(channel, await vhost.declare_named_queue(record), nowait)
+
+    return await until_not_gone(channel, record.name, declare_it)
 
 
 async def _declared(channel: Channel, queue: AbstractQueue, nowait: bool) -> Method | None:
@@ -78,9 +76,12 @@ async def unbind(channel: Channel, method: commands.Queue.Unbind) -> Method | No
 async def purge(channel: Channel, method: commands.Queue.Purge) -> Method | None:
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "read")
-    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
-    count = await queue.purge_at_home() if queue.is_remote else queue.purge()
+    count = await ask_where_it_is(channel, name, _purge)
     return None if method.nowait else commands.Queue.PurgeOk(count)
+
+
+def _purge(queue: AbstractQueue) -> int | Coroutine[Any, Any, int]:
+    return queue.purge_at_home() if queue.is_remote else queue.purge()
 
 
 def _record(channel: Channel, method: commands.Queue.Declare, name: str) -> QueueRecord:

@@ -35,14 +35,16 @@ from warren.cluster.control import (
     encode_control,
     is_control,
 )
+from warren.cluster.failover import home_down
 from warren.cluster.handles import AskedQueues
 from warren.cluster.inquiries import Inquiries
-from warren.cluster.remote_queue import RemoteQueue, home_down
+from warren.cluster.remote_queue import RemoteQueue
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
 from warren.model.errors import QueueGone, SoftError
 from warren.model.limits import LINK_HANDLES_MAX, LINK_UNCONFIRMED_BYTES_MAX, MIRROR_CHANNEL
-from warren.model.records import describe_queue
+from warren.model.records import QueueRecord, describe_queue
+from warren.queues.settings import QueueSettings
 from warren.wire.codec import Message, OutputBuffer, PropertyBlock
 
 _NACK_IDS = b"\x00\x3c\x00\x78"
@@ -91,7 +93,6 @@ class Asker:
         self._next_handle = 1
         self._calls: dict[int, Call] = {}
         self._call_numbers = count(1)
-        self._consumer_numbers = count(1)
 
     # The link.
 
@@ -270,9 +271,6 @@ class Asker:
         if self.output is not None:
             self.output.content(MIRROR_CHANNEL, MIRROR_METHOD, Message(b"", _PLAIN, body))
 
-    def new_consumer_name(self) -> bytes:
-        return b"%d" % next(self._consumer_numbers)
-
     def charge(self, size_bytes: int) -> None:
         self.credit.charge(size_bytes)
 
@@ -282,7 +280,8 @@ class Asker:
     def _send_open(self, queue: RemoteQueue) -> None:
         lowest = queue.unconfirmed[0].number if queue.unconfirmed else queue.number + 1
         record = queue.record
-        self.tell(OpenQueue(queue.handle, record.vhost, record.name, lowest, queue.origin))
+        origin, doubtful = queue.origin, queue.doubtful
+        self.tell(OpenQueue(queue.handle, record.vhost, record.name, lowest, origin, doubtful))
 
     def _lose(self, queue: RemoteQueue, error: SoftError) -> None:
         """It is not there; a mirrored one may be elsewhere."""
@@ -301,3 +300,9 @@ class Asker:
 
 def _gone(queue: RemoteQueue) -> QueueGone:
     return QueueGone(describe_queue(queue.record.name, queue.record.vhost))
+
+
+def reply_desk_of(asker: Asker) -> RemoteQueue:
+    """Where another node takes direct replies to its clients: see `OpenQueue`."""
+    record = QueueRecord("", "", durable=False, node=asker.node)
+    return RemoteQueue(record, QueueSettings(), asker)

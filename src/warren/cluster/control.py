@@ -78,6 +78,8 @@ class OpenQueue(_Tagged, frozen=True):
     lowest: int
     origin: str = ""
     """Who counts: the same for as long as numbers go up, whoever is the queue's home."""
+    doubtful: int = 0
+    """The last publish that a former home may have had, and delivered to somebody."""
 
 
 class QueueOpened(_Tagged, frozen=True):

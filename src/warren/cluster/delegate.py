@@ -115,6 +115,8 @@ class Delegate:
         self.on_mirror_news: Callable[[BecomeMirror | Held], None] = lambda news: None
         self._served = ServedQueues(self._method, self._message)
         self._handles = self._served.handles
+        self._awaited: dict[int, OpenQueue] = {}
+        """Handles of queues that are about to come home."""
 
     def process(self, events: list[Any]) -> None:
         """Raises MalformedControl if the other side does not make sense."""
@@ -133,8 +135,15 @@ class Delegate:
         """The link has ended."""
         handles = list(self._handles.values())
         self._handles.clear()
+        self._awaited.clear()
         for handle in handles:
             handle.close()
+
+    def moved(self, queue: Queue) -> None:
+        """It has another home, which says what has become of all that was sent here."""
+        for handle in tuple(self._handles.values()):
+            if handle.queue is queue:
+                self._close(handle.number)
 
     def tell(self, control: Control) -> None:
         self._around.output.method(0, encode_control(control))
@@ -195,7 +204,9 @@ class Delegate:
     def _open(self, control: OpenQueue) -> None:
         queue = self._find(control)
         if queue is None:
-            if not self._around.comes_home(control, self._open):
+            if self._around.comes_home(control, self._open_awaited):
+                self._awaited[control.handle] = control
+            else:
                 self.tell(NoSuchQueue(control.handle))
             return
         inbox = self._inboxes.get(queue)
@@ -203,11 +214,19 @@ class Delegate:
             inbox = self._inboxes[queue] = self._around.make_inbox(queue, control)
         handle = Handle(control.handle, queue, inbox, self._around.output, self._around.turn_clock)
         self._handles[control.handle] = handle
+        inbox.doubtful = control.doubtful
         inbox.attach(control.lowest, lambda: self._around.answers_due(handle))
         self.tell(QueueOpened(control.handle, inbox.received))
 
+    def _open_awaited(self, control: OpenQueue) -> None:
+        """Unless the other node has closed it meanwhile, and the handle is for something else."""
+        if self._awaited.get(control.handle) is control:
+            del self._awaited[control.handle]
+            self._open(control)
+
     def _close(self, number: int) -> None:
         """The queue is deleted; one that is declared again is numbered from 1."""
+        self._awaited.pop(number, None)
         handle = self._handles.pop(number, None)
         if handle is not None:
             handle.close()

@@ -8,6 +8,7 @@ cdef class Inbox:
     cdef public AbstractQueue queue
     cdef public str origin
     cdef public uint64_t received
+    cdef public uint64_t doubtful
     cdef uint64_t _counted
     cdef uint64_t _told
     cdef dict _pending

@@ -26,6 +26,8 @@ class Inbox:
         self.origin = origin
         """The node, and the life of it, that counts."""
         self.received = received
+        self.doubtful = 0
+        """Up to here, a former home of the queue may have delivered what is published."""
         self._counted = received
         self._told = 0
         self._pending: dict[int, None] = {}
@@ -60,7 +62,10 @@ class Inbox:
     def publish(self, message: Message) -> None:
         number = self.received + 1
         self.received = number
-        outcome = self.queue.publish(message, self, number)
+        if number <= self.doubtful:
+            outcome = self.queue.publish_again(message, self, number)
+        else:
+            outcome = self.queue.publish(message, self, number)
         if outcome == PENDING:
             self._pending[number] = None
         elif outcome == REJECTED:

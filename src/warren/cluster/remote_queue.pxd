@@ -25,8 +25,12 @@ cdef class RemoteQueue(AbstractQueue):
     cdef public OutputType output
     cdef public str origin
     cdef public uint64_t number
+    cdef public uint64_t doubtful
+    cdef uint64_t _sent
     cdef public object unconfirmed
     cdef public dict consumers
+    cdef dict _resuming
+    cdef uint64_t _consumer_number
     cdef dict _names
     cdef dict _held
     cdef dict _passed_on

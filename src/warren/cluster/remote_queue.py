@@ -27,8 +27,9 @@ from warren.cluster.control import (
     Purge,
     encode_acked,
 )
+from warren.cluster.failover import home_down, wants_cancel_on_failover
 from warren.model.counters import MessageCounters
-from warren.model.errors import AmqpError, SoftError, not_found
+from warren.model.errors import AmqpError, SoftError
 from warren.model.limits import LINK_MESSAGE_BYTES, LINK_WINDOW_DELIVERIES
 from warren.model.records import QueueRecord
 from warren.queues.boundary import (
@@ -96,8 +97,14 @@ class RemoteQueue(AbstractQueue):
         self.origin = ""
         """Under which a mirrored queue's copies know how far our numbers have come."""
         self.number = 0
+        self.doubtful = 0
+        """The last publish that a former home may have had, and delivered."""
+        self._sent = 0
         self.unconfirmed: deque[Unconfirmed] = deque()
         self.consumers: dict[bytes, Consumer] = {}
+        self._resuming: dict[Consumer, bool] = {}
+        """Consumers that are to be served again, and whether the home is being asked to."""
+        self._consumer_number = 0
         self._names: dict[Consumer, bytes] = {}
         self._held: dict[Consumer, deque[Delivery]] = {}
         self._passed_on: dict[Consumer, int] = {}
@@ -156,11 +163,16 @@ class RemoteQueue(AbstractQueue):
         for entry in self.unconfirmed:
             if entry.number > received:
                 self._send(entry.message)
-        if self.consumers:
+        # Now: whoever is served before `resume_consumers` runs is not among them.
+        self._resuming |= dict.fromkeys(self.consumers.values(), False)
+        self.consumers.clear()
+        self._names.clear()
+        if self._resuming:
             self.asker.on_resumed(self)
 
     def disconnected(self) -> None:
         """The link broke. The home has taken back what our consumers had."""
+        self._note_sent()
         self.output = None
         self._fetched = None
         if self.is_mirrored:
@@ -169,6 +181,10 @@ class RemoteQueue(AbstractQueue):
         else:
             self._cancel_consumers()
 
+    def _note_sent(self) -> None:
+        if self.output is not None:
+            self._sent = self.number
+
     def move(self, asker: Asker) -> None:
         """The queue has another home, or none for the moment."""
         former, self.asker = self.asker, asker
@@ -176,6 +192,7 @@ class RemoteQueue(AbstractQueue):
             return
         self._cancel_those_who_asked()
         self.disconnected()
+        self.doubtful = self._sent
         under_way = sum([len(e.message.body) + LINK_MESSAGE_BYTES for e in self.unconfirmed])
         former.release(under_way)
         asker.charge(under_way)
@@ -185,25 +202,29 @@ class RemoteQueue(AbstractQueue):
         self, number: int, waiting: Sequence[Waiting], consumers: Sequence[Consumer]
     ) -> None:
         """This node was its home: what had no answer there, and whom to serve."""
-        self.number = number
+        self.number = self.doubtful = self._sent = number
         for each in waiting:
             entry = Unconfirmed(each.number, each.publisher, each.sequence, each.message)
             self.unconfirmed.append(entry)
             self.asker.charge(len(each.message.body) + LINK_MESSAGE_BYTES)
         for consumer in consumers:
             consumer.queue = self
-            self.consumers[self.asker.new_consumer_name()] = consumer
+            self.consumers[self._new_consumer_name()] = consumer
         self._cancel_those_who_asked()
         if self.unconfirmed or self.consumers:
             self.asker.open(self)
 
     def come_home(self) -> tuple[list[Consumer], list[Unconfirmed]]:
         """This node has become its home: whom to serve, and what was on its way elsewhere."""
+        self._note_sent()
         self._cancel_those_who_asked()
-        consumers, unconfirmed = list(self.consumers.values()), list(self.unconfirmed)
+        consumers = [*self.consumers.values(), *self._resuming]
+        unconfirmed = list(self.unconfirmed)
+        self._resuming.clear()
         under_way = sum([len(e.message.body) + LINK_MESSAGE_BYTES for e in unconfirmed])
         self.asker.release(under_way)
         self.unconfirmed.clear()
+        self.doubtful = self._sent
         self.consumers.clear()
         self._names.clear()
         self.asker.close(self)
@@ -213,17 +234,19 @@ class RemoteQueue(AbstractQueue):
         for name, consumer in tuple(self.consumers.items()):
             if wants_cancel_on_failover(consumer):
                 self.consumer_cancelled(name)
+        self._cancel_resuming([c for c in self._resuming if wants_cancel_on_failover(c)])
 
     async def resume_consumers(self) -> None:
         """Have all consumers served again, over the link that stands now."""
-        consumers, self.consumers = self.consumers, {}
-        self._names.clear()
-        for consumer in consumers.values():
+        for consumer in tuple(self._resuming):
+            if self._resuming.get(consumer) is not False:
+                continue  # it has gone, or come home with the queue, or is asked for already
+            self._resuming[consumer] = True
             try:
                 await self.start_consumer(consumer, _nothing)
             except AmqpError:
-                if consumer.on_cancelled is not None and not consumer.is_cancelled:
-                    consumer.on_cancelled(consumer)
+                self._cancel_resuming([consumer] if consumer in self._resuming else [])
+            self._resuming.pop(consumer, None)
 
     def lost(self) -> None:
         """The home is gone, and with it the answer to what was under way."""
@@ -239,7 +262,7 @@ class RemoteQueue(AbstractQueue):
 
     async def start_consumer(self, consumer: Consumer, started: Callable[[], None]) -> None:
         """Have it served by the home; `started` is called before its first delivery."""
-        name = self.asker.new_consumer_name()
+        name = self._new_consumer_name()
 
         def accepted() -> None:
             if consumer.is_cancelled:
@@ -257,6 +280,11 @@ class RemoteQueue(AbstractQueue):
             # Nobody waits any more; if the home has it by now, it must not keep it.
             self.asker.tell(CancelConsumer(self.handle, name.decode()))
             raise
+
+    def _new_consumer_name(self) -> bytes:
+        """Whichever home it is for: what one was asked, another may answer."""
+        self._consumer_number += 1
+        return b"%d" % self._consumer_number
 
     def _consume(self, number: int, consumer: Consumer, name: bytes) -> Consume:
         return Consume(
@@ -318,12 +346,14 @@ class RemoteQueue(AbstractQueue):
 
     def remove_consumer(self, consumer: Consumer) -> None:
         consumer.is_cancelled = True
+        self._resuming.pop(consumer, None)
+        self._passed_on.pop(consumer, None)
+        held = self._held.pop(consumer, ())
         name = self._names.pop(consumer, None)
         if name is None:
             return
         self.consumers.pop(name, None)
-        del self._passed_on[consumer]
-        for delivery in self._held.pop(consumer):
+        for delivery in held:
             if not consumer.no_ack:
                 self._return(delivery.delivery_tag)
         self.asker.tell(CancelConsumer(self.handle, name.decode()))
@@ -339,6 +369,13 @@ class RemoteQueue(AbstractQueue):
     def _cancel_consumers(self) -> None:
         for name in tuple(self.consumers):
             self.consumer_cancelled(name)
+        self._cancel_resuming(list(self._resuming))
+
+    def _cancel_resuming(self, consumers: list[Consumer]) -> None:
+        for consumer in consumers:
+            self.remove_consumer(consumer)
+            if consumer.on_cancelled is not None:
+                consumer.on_cancelled(consumer)
 
     # Settling.
 
@@ -440,33 +477,16 @@ class RemoteQueue(AbstractQueue):
     @property
     def consumer_count(self) -> int:
         """Those of this node."""
-        return len(self.consumers)
+        return len(self.consumers) + len(self._resuming)
 
     def delete(self) -> None:
+        """What is under way has had its answer: the queue took it, or would have."""
         self.is_deleted = True
         self._cancel_consumers()
+        self.settled(self.number, True, False)
         self.asker.close(self)
         self.lost()
 
 
-def wants_cancel_on_failover(consumer: Consumer) -> bool:
-    field = consumer.arguments.get("x-cancel-on-ha-failover")
-    return field is not None and field.value is True
-
-
 def _nothing() -> None:
     """The client was told long ago that it consumes."""
-
-
-def reply_desk_of(asker: Asker) -> RemoteQueue:
-    """Where another node takes direct replies to its clients: see `OpenQueue`."""
-    record = QueueRecord("", "", durable=False, node=asker.node)
-    return RemoteQueue(record, QueueSettings(), asker)
-
-
-def home_down(queue: RemoteQueue) -> SoftError:
-    name, vhost = queue.record.name, queue.record.vhost
-    return not_found(
-        f"home node '{queue.asker.node}' of durable queue '{name}' in vhost '{vhost}' "
-        "is down or inaccessible"
-    )

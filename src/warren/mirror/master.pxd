@@ -31,6 +31,8 @@ cdef class MasterBacking(BackingQueue):
     cdef public dict coverages
     cdef public object departed
     cdef public bint is_frozen
+    cdef public object on_frozen
+    cdef public object on_thawed
     cdef public bint is_deposed
     cdef list _complete_batches
     @cython.locals(outcome=int, place=Py_ssize_t)

@@ -92,6 +92,8 @@ class MasterBacking(BackingQueue):
         self.departed: set[tuple[int, int]] | None = None
         """What has gone since a synchroniser asked to be told; a purge makes it None."""
         self.is_frozen = False
+        self.on_frozen: Callable[[], None] | None = None
+        self.on_thawed: Callable[[], None] | None = None
         self.is_deposed = False
         self._complete_batches: list[Batch] = []
         self.outcome = TAKEN
@@ -135,6 +137,9 @@ class MasterBacking(BackingQueue):
             self.flush()
         return queued
 
+    def mark_redelivered(self, message: Message) -> None:
+        self.inner.mark_redelivered(message)
+
     def _tell(self, message: Message, expires_at_ms: int) -> int:
         """Note it for the mirrors, under the number that it is about to get; its level."""
         size = len(message.body) + MESSAGE_BYTES
@@ -162,7 +167,7 @@ class MasterBacking(BackingQueue):
         return self.batch.add(Unconfirmed(publisher, sequence, number, message))
 
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
-        if self.is_frozen:
+        if self.is_frozen or self.is_deposed:
             return None
         queued: QueuedMessage | None = self.inner.fetch(ack_required)
         if queued is not None:
@@ -175,6 +180,8 @@ class MasterBacking(BackingQueue):
         return queued
 
     def head(self) -> QueuedMessage | None:
+        if self.is_frozen or self.is_deposed:
+            return None
         head: QueuedMessage | None = self.inner.head()
         return head
 
@@ -257,9 +264,15 @@ class MasterBacking(BackingQueue):
         return bool(self.inner.is_in_flow(now_ms))
 
     def delete(self) -> None:
+        """The queue is gone for everybody, so nobody is owed more than that it took the message."""
         self.is_deposed = True
         self.inner.delete()
         self._count()
+        for batch in (*self._incomplete, self.batch):
+            batch.answer()
+        unsettled, self._unsettled = self._unsettled, []
+        for tell in unsettled:
+            tell()
 
     # What its replica asks of it.
 
@@ -381,12 +394,17 @@ class MasterBacking(BackingQueue):
     def freeze(self) -> None:
         """No confirms and no deliveries until `thaw`: whether this is still the master is open."""
         self.is_frozen = True
+        if self.on_frozen is not None:
+            self.on_frozen()
 
     def thaw(self) -> None:
         self.is_frozen = False
         complete, self._complete_batches = self._complete_batches, []
         for batch in complete:
             self._answer(batch)
+        self.settle()
+        if self.on_thawed is not None:
+            self.on_thawed()
 
     def begin_member(self, member: str) -> None:
         """A new mirror is in the ring: what comes from now on it holds."""

@@ -56,6 +56,10 @@ class BackingQueue:
         """Back to where they were: before everything with a higher sequence number."""
         raise NotImplementedError
 
+    def mark_redelivered(self, message: Message) -> None:
+        """If that is the newest message here, somebody may have had it before."""
+        raise NotImplementedError
+
     def purge(self) -> int:
         """Forget what is ready; returns how many. Unacknowledged messages stay valid."""
         raise NotImplementedError

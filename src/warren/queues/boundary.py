@@ -56,6 +56,10 @@ class AbstractQueue:
         """Take a message; says TAKEN, PENDING or REJECTED."""
         raise NotImplementedError
 
+    def publish_again(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        """As `publish`: one that somebody may have had from a former home of the queue."""
+        return self.publish(message, publisher, sequence)
+
     def acked(self, run: list[QueuedMessage]) -> None:
         """The client has these for good."""
         raise NotImplementedError

@@ -44,6 +44,10 @@ class MemoryBacking(BackingQueue):
         self.unacked_count += 1
         return queued
 
+    def mark_redelivered(self, message: Message) -> None:
+        if self._fresh and self._fresh[-1].message is message:
+            self._fresh[-1].redelivered = True
+
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         if self.length == 0:
             return None

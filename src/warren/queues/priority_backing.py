@@ -42,6 +42,9 @@ class PriorityBacking(BackingQueue):
         self.outcome = level.outcome
         return queued
 
+    def mark_redelivered(self, message: Message) -> None:
+        self._level_of(message).mark_redelivered(message)
+
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         level = next((level for level in self._levels.values() if level.length), None)
         queued = level.fetch(ack_required) if level is not None else None

@@ -18,7 +18,9 @@ cdef class Queue(AbstractQueue):
     cdef public Consumer active_consumer
     cdef public list waiting_for_load
     cdef public bint has_rules
+    cdef public bint is_held
     cdef public bint may_expire
+    cdef public bint is_redelivering
     cdef public object expiry_timer
     cdef public int64_t expiry_due_ms
     cdef public object idle_expiry
@@ -27,7 +29,7 @@ cdef class Queue(AbstractQueue):
     cdef public QueueLengths lengths
     @cython.locals(consumer=Consumer)
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
-    @cython.locals(backing=BackingQueue)
+    @cython.locals(backing=BackingQueue, queued=QueuedType)
     cdef int _hand_to(
         self, Consumer consumer, MessageType message, int64_t expires_at_ms, object publisher,
         uint64_t sequence,

@@ -50,8 +50,11 @@ class Queue(AbstractQueue):
         self.active_consumer: Consumer | None = None
         self.is_deleted = False
         self.is_remote = False
+        self.is_redelivering = False
+        """Whether what is being published may have been delivered before."""
         self.waiting_for_load: list[Callable[[], None]] = []
         self.has_rules = _has_rules(settings)
+        self.is_held = False
         self.may_expire = False
         self.expiry_timer: TimerHandle | None = None
         self.expiry_due_ms = 0
@@ -80,6 +83,13 @@ class Queue(AbstractQueue):
                 return self._hand_to(consumer, message, 0, publisher, sequence)
         return self._keep(message, 0, publisher, sequence)
 
+    def publish_again(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        self.is_redelivering = True
+        outcome = self.publish(message, publisher, sequence)
+        self.is_redelivering = False
+        self.backing.mark_redelivered(message)
+        return outcome
+
     def _hand_to(
         self,
         consumer: Consumer,
@@ -90,10 +100,12 @@ class Queue(AbstractQueue):
     ) -> int:
         """The queue is empty: straight to the consumer, by way of no queue at all."""
         if consumer.no_ack:
-            consumer.hand_over(message, False)
+            consumer.hand_over(message, self.is_redelivering)
             return TAKEN
         backing = self.backing
-        consumer.deliver(backing.publish_delivered(message, expires_at_ms, publisher, sequence))
+        queued = backing.publish_delivered(message, expires_at_ms, publisher, sequence)
+        queued.redelivered = self.is_redelivering
+        consumer.deliver(queued)
         return backing.outcome
 
     def _keep(
@@ -117,7 +129,7 @@ class Queue(AbstractQueue):
         ttl_ms = self._ttl_of(message)
         expires_at_ms = 0 if ttl_ms < 0 else self.host.clock.now_ms() + ttl_ms
         self._drop_expired()
-        if self.backing.length == 0:
+        if self.backing.length == 0 and not self.is_held:
             consumer = self.rotation.next_ready()
             if consumer is not None:
                 return self._hand_to(consumer, message, expires_at_ms, publisher, sequence)
@@ -182,10 +194,14 @@ class Queue(AbstractQueue):
         self._drop_expired()
         self._drop_overflow()
         self._schedule_expiry()
+        self.wake_waiting()
+        self.pump()
+
+    def wake_waiting(self) -> None:
+        """Whoever waits for the disk looks again."""
         waiting, self.waiting_for_load = self.waiting_for_load, []
         for tell in waiting:
             tell()
-        self.pump()
 
     def when_loaded(self, tell: Callable[[], None]) -> None:
         self.waiting_for_load.append(tell)
@@ -232,7 +248,7 @@ class Queue(AbstractQueue):
         if self.is_deleted:
             return
         before, self.settings = self.settings, settings
-        self.has_rules = _has_rules(settings)
+        self.has_rules = self.is_held or _has_rules(settings)
         if settings.expires_ms != before.expires_ms:
             if self.idle_expiry is not None:
                 self.idle_expiry.stop()
@@ -296,6 +312,15 @@ class Queue(AbstractQueue):
             return
         self.rotation.add(consumer)
         self.pump()
+
+    def hold(self) -> None:
+        """Deliver nothing until `release`; its backing has nothing to fetch meanwhile."""
+        self.is_held = self.has_rules = True
+
+    def release(self) -> None:
+        self.is_held = False
+        self.has_rules = self.is_deleted or _has_rules(self.settings)
+        self.loaded()
 
     def stop(self) -> None:
         """The queue goes on elsewhere: nothing happens here any more."""

@@ -22,11 +22,11 @@ from typing import Final
 from warren import __version__
 from warren.broker.broker import Broker
 from warren.broker.vhost import VirtualHost
-from warren.cluster.asker import Asker
+from warren.cluster.asker import Asker, reply_desk_of
 from warren.cluster.link_handshake import Identity
 from warren.cluster.node_states import Listener, NodeState
 from warren.cluster.placement import Locator, home_for, locator_of
-from warren.cluster.remote_queue import RemoteQueue, reply_desk_of
+from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import (
     SESSION_TTL_S,
     NameTaken,
@@ -286,6 +286,7 @@ class Cluster:
             else:
                 queue.asker = node.asker
         self._reply_desks[session.node] = reply_desk_of(node.asker)
+        self.homes.node_is_up(session.node)
         _log.info("node is up", node=session.node, address=address, version=session.version)
 
     def _left(self, name: str) -> None:
@@ -295,7 +296,7 @@ class Cluster:
         del self._reply_desks[name]
         for queue in self._queues_of(name):
             if queue.is_mirrored:
-                queue.move(self.homes.waiting_asker)
+                self.homes.await_home(queue)
         self.links.remove(name)
         self._store.applied.left(name)
         self.tallies.forget(name)
@@ -366,6 +367,8 @@ class Cluster:
     def make_remote(self, record: QueueRecord, settings: QueueSettings) -> RemoteQueue:
         remote = RemoteQueue(record, settings, self._asker_of(self.mirrors.home_of(record)))
         self.homes.note(remote)
+        if remote.is_mirrored and remote.asker.is_lost:
+            self.homes.await_home(remote)
         return remote
 
     def _asker_of(self, node: str) -> Asker:

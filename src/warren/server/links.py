@@ -42,6 +42,7 @@ from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import NotWelcome
 from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import Deliveries
+from warren.queues.queue import Queue
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.link_protocol import LinkProtocol
@@ -405,6 +406,11 @@ class Links:
     def deliveries(self) -> list[Deliveries]:
         """What clients of other nodes have of queues here."""
         return [each for delegate, _ in self._accepted.values() for each in delegate.deliveries()]
+
+    def moved(self, queue: Queue) -> None:
+        """A queue that was here has another home."""
+        for delegate, _ in tuple(self._accepted.values()):
+            delegate.moved(queue)
 
     def _end_older(self, link: LinkProtocol) -> None:
         """What is still on its way over a link that its node has given up was sent again.

@@ -65,6 +65,11 @@ class VariableQueue(PagedMessages):
         self.outcome = self._store(queued, publisher, sequence)
         return queued
 
+    def mark_redelivered(self, message: Message) -> None:
+        tail: Any = self.back if self.back else self.front
+        if tail and tail[-1].message is message:
+            tail[-1].redelivered = True
+
     def _is_persistent(self, queued: QueuedMessage) -> bool:
         return self.is_durable and queued.message.properties.persistent
 

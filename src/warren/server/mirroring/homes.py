@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from warren.cluster.asker import Asker
 from warren.cluster.link_consumer import LinkConsumer
 from warren.cluster.remote_queue import RemoteQueue, Unconfirmed
+from warren.mirror.group_record import node_of
 from warren.mirror.master import MasterBacking
+from warren.model.records import QueueRecord
 from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue
 from warren.queues.queue import Queue
 from warren.server.context import ConnectionContext
@@ -35,6 +37,8 @@ class Homes:
         context.brake.watch(self.waiting_asker.credit)
         self.lost_asker = Asker("", asyncio.get_running_loop().create_future)
         self.lost_asker.is_lost = True
+        self._patience: dict[RemoteQueue, asyncio.TimerHandle] = {}
+        """With queues that have no home: when it ends."""
 
     def note(self, remote: RemoteQueue) -> None:
         """A queue of another node has been made."""
@@ -43,7 +47,21 @@ class Homes:
 
     def note_mirrored(self, remote: RemoteQueue) -> None:
         """Whether there is another copy that could be its home if this one is lost."""
-        remote.is_mirrored = bool(self._mirrors.survivors_of(remote.record))
+        record = remote.record
+        remote.is_mirrored = bool(self._mirrors.survivors_of(record)) or self._may_return(record)
+
+    def _may_return(self, record: QueueRecord) -> bool:
+        """A node that runs has had a copy in an earlier life: it may be on its disk."""
+        group = self._mirrors.group_of(record)
+        if group is None or not record.durable:
+            return False
+        return not set(self._cluster.running_nodes).isdisjoint(map(node_of, group.insync))
+
+    def node_is_up(self, node: str) -> None:
+        """Clients of queues that only this node can bring back need not be refused any more."""
+        for name, (group, _) in tuple(self._mirrors.records.items()):
+            if node in map(node_of, group.insync):
+                self.rehome(name)
 
     def rehome(self, name: tuple[str, str], is_lost: bool = False) -> None:
         """Where a mirrored queue is now; if that is where it `is_lost`, nowhere for the moment."""
@@ -55,37 +73,51 @@ class Homes:
         asked = self._cluster.links.nodes.get(self._mirrors.home_of(queue.record))
         is_known = asked is not None and not asked.asker.is_lost
         if asked is not None and is_known and not (is_lost and asked.asker is queue.asker):
+            self._be_patient_no_more(queue)
             queue.move(asked.asker)
         elif queue.is_mirrored:
-            queue.move(self.waiting_asker)
-            asyncio.get_running_loop().call_later(HOMELESS_S_MAX, self._give_up, queue)
+            self.await_home(queue)
         else:
             self._lose(queue)
 
+    def await_home(self, queue: RemoteQueue) -> None:
+        """Somebody will come forward, or the queue is down."""
+        queue.move(self.waiting_asker)
+        if queue not in self._patience:
+            loop = asyncio.get_running_loop()
+            self._patience[queue] = loop.call_later(HOMELESS_S_MAX, self._give_up, queue)
+
+    def _be_patient_no_more(self, queue: RemoteQueue) -> None:
+        timer = self._patience.pop(queue, None)
+        if timer is not None:
+            timer.cancel()
+
     def _give_up(self, queue: RemoteQueue) -> None:
         """Nobody has come forward."""
-        if queue.asker is self.waiting_asker:
-            queue.is_mirrored = False
-            self._lose(queue)
+        queue.is_mirrored = False
+        self._lose(queue)
 
     def _lose(self, queue: RemoteQueue) -> None:
         """Whoever waits is told that the queue is down."""
+        self._be_patient_no_more(queue)
         queue.move(self.lost_asker)
         queue.lost()
 
     def take_home(self, remote: AbstractQueue, master: MasterBacking) -> None:
         """This node leads the queue now, and has what it had."""
         assert isinstance(remote, RemoteQueue)
+        self._be_patient_no_more(remote)
         vhost = self._context.broker.vhosts[remote.record.vhost]
         settings = vhost.policies.settings_of(remote.record)
         queue = self._context.queue_factory.make_promoted(remote.record, settings, master)
         for level in master.level_queues().values():
             level.on_loaded = queue.loaded
+        follow_freezing(queue, master)
         vhost.replace_queue(queue)
         consumers, unconfirmed = remote.come_home()
         remote.asker.came_home(remote)
         for entry in unconfirmed:
-            self._publish_again(queue, master, entry)
+            self._publish_again(queue, master, entry, entry.number <= remote.doubtful)
         for consumer in consumers:
             consumer.queue = queue
             consumer.is_parked = False
@@ -100,18 +132,29 @@ class Homes:
         remote.origin = master.origin
         queue.stop()
         vhost.replace_queue(remote)
+        self._cluster.links.moved(queue)
+        queue.wake_waiting()
         local = [c for c in queue.consumers if not isinstance(c, LinkConsumer)]
         remote.begin_elsewhere(master.local_number, waiting, local)
         self.rehome((queue.record.vhost, queue.record.name))
 
-    def _publish_again(self, queue: Queue, master: MasterBacking, entry: Unconfirmed) -> None:
+    def _publish_again(
+        self, queue: Queue, master: MasterBacking, entry: Unconfirmed, is_doubtful: bool
+    ) -> None:
         publisher = entry.publisher
         if entry.number <= master.local_number:
             if publisher is not None:
                 master.when_settled(lambda: publisher.confirmed(entry.sequence))
             return
-        outcome = queue.publish(entry.message, publisher, entry.sequence)
+        publish = queue.publish_again if is_doubtful else queue.publish
+        outcome = publish(entry.message, publisher, entry.sequence)
         if publisher is not None and outcome == TAKEN:
             publisher.confirmed(entry.sequence)
         elif publisher is not None and outcome == REJECTED:
             publisher.rejected(entry.sequence)
+
+
+def follow_freezing(queue: Queue, master: MasterBacking) -> None:
+    """A master that is frozen has its queue deliver nothing."""
+    master.on_frozen = queue.hold
+    master.on_thawed = queue.release

@@ -232,6 +232,8 @@ class Mirrors(LinkUser):
             if host is not None:
                 host.replica.record_changed(None, self.cluster.store.revision)
                 self.forget(host)
+            # If the queue itself is gone as well, then by that time.
+            asyncio.get_running_loop().call_soon(self.cluster.homes.rehome, name)
             return
         group = decode_record(stored.value)
         self.records[name] = (group, stored.version)

@@ -23,6 +23,7 @@ from warren.queues.backing import BackingQueue
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.server.logs import EventLog
+from warren.server.mirroring.homes import follow_freezing
 from warren.server.mirroring.synchronising import SyncOfQueue
 from warren.storage.variable_queue import VariableQueue
 
@@ -153,6 +154,7 @@ class ReplicaOfNode:
             master.adopt_unacked(self.mirrors.unacked_of(queue))
             self.sync = SyncOfQueue(self, master)
             queue.backing = master
+            follow_freezing(queue, master)
             self.mirrors.context.brake.watch(master.credit)
             return master
         mirror = replica.mirror
