@@ -145,17 +145,3 @@ class Scenario:
         leader, victim = self.world.leader, self._someone()
         if leader is not None and victim is not None and leader is not victim:
             self.world.expel(leader, victim)
-
-
-if __name__ == "__main__":
-    import sys
-
-    first, count = int(sys.argv[1]), int(sys.argv[2])
-    failures = 0
-    for number in range(first, first + count):
-        try:
-            Scenario(number).run()
-        except Violation as violation:
-            failures += 1
-            print(violation, flush=True)
-    print(f"{count} seeds, {failures} failures")

@@ -1,6 +1,6 @@
 """1-22: groups live through whatever can happen to them, and I1 to I13 hold throughout.
 
-A failure names its seed; `python tests/gm_scenario.py SEED COUNT` runs that one, or many.
+A failure names its seed; `scripts/simulate --scenario multicast --seed SEED --runs 1` repeats it.
 """
 
 from __future__ import annotations

@@ -107,6 +107,6 @@ def _among(
     if not available:
         return Copies(present.master)
     master = present.master
-    if master not in available:
+    if synced and master not in available:
         master = next((node for node in available if node in synced), synced[0])
     return Copies(master, tuple(node for node in available if node != master))

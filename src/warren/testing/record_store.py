@@ -63,8 +63,12 @@ class RecordStore(Generic[Value]):
 
         def look() -> None:
             self._is_telling.discard(name)
-            value, revision = self.value, self.revision
-            tell = self._watchers[name]
-            self._schedule.soon(self._delay_us_max, lambda: tell(value, revision))
+            self._schedule.soon(self._delay_us_max, self._news_for(name))
 
         self._schedule.soon(self._delay_us_max, look)
+
+    def _news_for(self, name: str) -> Callable[[], None]:
+        """What there is to tell now, told when it is called."""
+        value, revision = self.value, self.revision
+        tell = self._watchers[name]
+        return lambda: tell(value, revision)

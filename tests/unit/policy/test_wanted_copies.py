@@ -61,6 +61,11 @@ def test_4_04_the_master_stays_while_nobody_is_in_sync(present: str) -> None:
     assert want(nodes("bc"), present) == "abc"
 
 
+def test_a_master_that_is_not_called_running_and_has_nobody_in_sync_stays() -> None:
+    """Its session has ended, and it has heard of that before all else."""
+    assert want(nodes("ab"), "cb", running=tuple("ab")) == "cab"
+
+
 @pytest.mark.parametrize("listed", ["bc", "cb"])
 def test_4_05_the_master_moves_to_a_listed_node_in_sync(listed: str) -> None:
     assert want(nodes(listed), "ab", "b") == "bc"

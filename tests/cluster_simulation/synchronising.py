@@ -1,4 +1,4 @@
-"""What a simulated node does for the synchronisation of its mirrors, which is automatic."""
+"""What a simulated node does for the synchronisation of its mirrors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warren.mirror.sync_pace import SyncSettings
 from warren.mirror.synchroniser import SyncEvent
 
 if TYPE_CHECKING:
-    from simulated_node import SimReplica
+    from cluster_simulation.copy_of_node import SimCopy
 
 BATCH: Final = 3
 
@@ -17,20 +17,14 @@ BATCH: Final = 3
 class SimSynchronising:
     is_sync_paused = False
 
-    def __init__(self, part: SimReplica) -> None:
-        self._part = part
+    def __init__(self, copy: SimCopy) -> None:
+        self._copy = copy
 
     def now_ms(self) -> int:
-        return int(self._part.schedule.now_ms)
+        return self._copy.schedule.now_us // 1_000
 
     def call_later(self, delay_ms: int, do: Callable[[], None]) -> None:
-        part = self._part
-
-        def call() -> None:
-            if not part.has_ended:
-                part.node.when_running(do)
-
-        part.schedule.after(delay_ms, call)
+        self._copy.later(delay_ms * 1_000, do)
 
     def sync_settings(self) -> SyncSettings:
         return SyncSettings(batch_size=BATCH)
