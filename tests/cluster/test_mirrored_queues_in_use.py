@@ -148,6 +148,89 @@ def test_3_10_a_full_queue_goes_on_refusing_though_its_home_is_killed(
     assert [body for body, _ in drain(reader, queue)] == [b"first"]
 
 
+def test_3_15_a_queue_keeps_transient_messages_too_and_has_all_its_copies_again(
+    cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    """Nothing but a node can crash here: there is no process for each queue."""
+    survivor = open_on(cluster.nodes[1], confirms=True)
+    publish_all(survivor, queue, [b"transient"], delivery_mode=1)
+    publish_all(survivor, queue, [b"persistent"])
+    cluster.nodes[0].kill()
+    assert count_of(survivor, queue) == 2
+    cluster.start_all()
+    eventually(lambda: _copies(cluster, queue) == 3, "it has its copies")
+    assert drain(survivor, queue) == [(b"transient", True), (b"persistent", True)]
+    cluster.await_in_sync(queue)
+
+
+def test_3_17_a_message_for_two_queues_is_answered_once_though_the_home_of_one_is_killed(
+    cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    """RabbitMQ refuses it then; here the next home of the queue takes it."""
+    channel = open_on(cluster.nodes[2])
+    other = f"{queue}-other"
+    channel.queue_declare(other, durable=True)
+    for each in (queue, other):
+        channel.queue_bind(each, "amq.fanout")
+    cluster.await_in_sync(other)
+    with RawClient(cluster.nodes[1].address).open() as client:
+        client.call(1, "confirm.select")
+        for i in range(MESSAGES):
+            client.publish(1, b"%d" % i, PERSISTENT, exchange="amq.fanout", routing_key="")
+            if i == KILLED_AT:
+                cluster.nodes[0].kill()
+        assert _confirmed(client, MESSAGES) == set(range(1, MESSAGES + 1))
+    for each in (queue, other):
+        assert [body for body, _ in drain(channel, each)] == numbered(*range(MESSAGES))
+        channel.queue_delete(each)
+
+
+def test_3_32_and_3_33_the_next_home_has_what_was_taken_and_nothing_that_was_refused(
+    cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    """Without confirms, by a publisher at the home, which is gone before anybody looks."""
+    arguments = {"x-max-length": 2, "x-overflow": "reject-publish"}
+    queue = _declare(cluster, f"mirrored-{name}", arguments=arguments)
+    publisher = open_on(cluster.nodes[0])
+    publish_all(publisher, queue, [b"taken"])
+    publisher.connection.close()
+    # When this is confirmed, what came before it is with all mirrors.
+    publish_all(open_on(cluster.nodes[0], confirms=True), queue, [b"confirmed"])
+    refused = open_on(cluster.nodes[0])
+    publish_all(refused, queue, numbered(*range(MESSAGES)))
+    assert count_of(refused, queue) == 2
+    cluster.nodes[0].kill()
+    found = drain(open_on(cluster.nodes[1]), queue)
+    assert found == [(b"taken", True), (b"confirmed", True)]
+
+
+def test_messages_expire_at_the_next_home_though_nobody_uses_the_queue(
+    cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    survivor = open_on(cluster.nodes[1], confirms=True)
+    survivor.queue_declare(name)
+    dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name}
+    arguments = {"x-message-ttl": 1_000, **dead_letters}
+    queue = _declare(cluster, f"mirrored-{name}", arguments=arguments)
+    publish_all(survivor, queue, numbered(1, 2))
+    cluster.nodes[0].kill()
+    eventually(lambda: count_of(survivor, name) == 2, "they have expired")
+
+
+def test_3_40_a_node_that_is_asked_for_a_copy_again_and_again_has_one(
+    cluster: MirroredCluster, queue: str
+) -> None:
+    cluster.nodes[2].kill()
+    cluster.nodes[2].launch()
+    for priority in range(20):
+        cluster.mirror("all", "^mirrored", EVERYWHERE, priority)
+    cluster.nodes[2].await_ready()
+    cluster.await_in_sync(queue)
+    group = cluster.group(queue)
+    assert group is not None
+    assert sorted(m.node for m in group.live) == sorted(node.name for node in cluster.nodes)
+
+
 def test_3_18_publishes_to_a_queue_that_is_deleted_meanwhile_are_confirmed(
     cluster: MirroredCluster, queue: str, open_on: OpenOn
 ) -> None:

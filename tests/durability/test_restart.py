@@ -129,6 +129,16 @@ def test_routing_works_again_for_persistent_messages(
 
 
 @either_way
+def test_priorities_are_kept(mortal: BrokerProcess, restart: Restart) -> None:
+    """HA.md 3-37."""
+    declare_in(mortal, "ranked", **{"x-max-priority": 3})
+    for body in (b"1", b"2", b"3") * 3:
+        send(mortal, [body], "ranked", priority=int(body))
+    restart(mortal)
+    assert bodies(look_once(mortal, "ranked")) == [b"3"] * 3 + [b"2"] * 3 + [b"1"] * 3
+
+
+@either_way
 def test_unacknowledged_messages_are_ready_again(mortal: BrokerProcess, restart: Restart) -> None:
     """S7, S6: in their old places, marked redelivered; acknowledged ones do not come back.
 

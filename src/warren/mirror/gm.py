@@ -102,7 +102,7 @@ from warren.mirror.gm_events import (
 from warren.mirror.gm_links import HeldFrames
 from warren.mirror.gm_membership import RETRY_MS, Membership, Standing
 from warren.mirror.gm_ring import Ring
-from warren.mirror.group_record import GroupRecord, Member, node_of
+from warren.mirror.group_record import GroupRecord, Member, SessionGone, node_of
 
 FLUSH_MS: Final = 25
 """The longest that a broadcast waits for the turn to end, or an acknowledgement for a broadcast."""
@@ -140,6 +140,11 @@ class GroupMember:
     def is_caught_up(self) -> bool:
         """Whether what is broadcast goes anywhere."""
         return self._ring.rounds.is_caught_up
+
+    @property
+    def ended_sessions(self) -> frozenset[SessionGone]:
+        """The last ones that it was told of."""
+        return self._membership.wishes.ended_sessions
 
     @property
     def has_room(self) -> bool:

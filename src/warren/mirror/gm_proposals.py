@@ -38,8 +38,13 @@ class Wishes:
         self._unwanted: set[str] = set()
         self.newcomers: dict[str, Member] = {}
 
+    @property
+    def ended_sessions(self) -> frozenset[SessionGone]:
+        return frozenset(self._gone)
+
     def note_end(self, gone: SessionGone) -> None:
         """Also of who is no member: it may have asked to become one just before."""
+        self._gone.pop(gone, None)  # whoever is told of again is in a record, and counts as new
         self._gone[gone] = None
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]

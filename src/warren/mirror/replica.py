@@ -120,7 +120,6 @@ class Replica:
         self.is_stopped = False
         self._host = host
         self._gm = GroupMember(me, uid)
-        self._gone: set[SessionGone] = set()
         self._is_proposing = False
         self._links_down: set[str] = set()
         self._begun: set[str] = set()
@@ -180,7 +179,6 @@ class Replica:
             self.mirror.tell_held()
 
     def session_ended(self, gone: SessionGone) -> None:
-        self._gone.add(gone)
         self._handle(SessionEnded(gone))
         self._follow_record()
 
@@ -336,7 +334,7 @@ class Replica:
         former = [each for each in record.insync if node_of(each) == self.me.node]
         if former and not self._is_proposing:
             with suppress(NotAllowed):
-                self._propose(*reclaim(record, self.me, former[0], frozenset(self._gone)))
+                self._propose(*reclaim(record, self.me, former[0], self._gm.ended_sessions))
 
     def _propose(self, record: GroupRecord, gone: tuple[SessionGone, ...]) -> None:
         self._is_proposing = True

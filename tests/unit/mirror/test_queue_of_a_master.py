@@ -86,3 +86,19 @@ def test_3_18_publishers_are_answered_when_the_queue_is_deleted(world: ReplicaWo
     queue.delete()
     world.sync_all()
     assert (publisher.confirmations, publisher.rejections) == ([1, 2], [])
+
+
+def test_3_29_the_time_that_an_unused_queue_has_left_begins_again_with_a_promotion(
+    world: ReplicaWorld,
+) -> None:
+    settings = QueueSettings(expires_ms=3_000)
+    queue = queue_of(world, settings)
+    clock = queue.host.clock
+    clock.advance(2_000)
+    world.master.depose()
+    queue.stop()
+    promoted = Queue(queue.record, settings, world.here.levels[0], queue.host)
+    clock.advance(2_000)
+    assert queue.host.expired_queues == []
+    clock.advance(1_500)
+    assert queue.host.expired_queues == [promoted]

@@ -10,6 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from warren.cluster.asker import Asker
+from warren.cluster.control import OpenQueue
+from warren.cluster.inbox import Inbox
 from warren.cluster.link_consumer import LinkConsumer
 from warren.cluster.remote_queue import RemoteQueue, Unconfirmed
 from warren.mirror.group_record import node_of
@@ -122,6 +124,7 @@ class Homes:
             consumer.queue = queue
             consumer.is_parked = False
             queue.add_consumer(consumer)
+        queue.loaded()  # times and limits may be up by now, and nobody else may ever look
 
     def leave_home(self, queue: Queue, master: MasterBacking) -> None:
         """This node does not lead the queue any more; clients here go on with whoever does."""
@@ -152,6 +155,18 @@ class Homes:
             publisher.confirmed(entry.sequence)
         elif publisher is not None and outcome == REJECTED:
             publisher.rejected(entry.sequence)
+
+
+def make_inbox(queue: AbstractQueue, control: OpenQueue) -> Inbox:
+    """A mirrored queue knows how far each origin has come, though its home is new to it."""
+    master = queue.backing if isinstance(queue, Queue) else None
+    if not isinstance(master, MasterBacking):
+        return Inbox(queue, control.origin)
+    lowest = control.lowest
+    inbox = Inbox(queue, control.origin, master.numbers.get(control.origin, 0))
+    if not master.is_settled and inbox.wait_for_all(lowest):
+        master.when_settled(lambda: inbox.confirmed(lowest))
+    return inbox
 
 
 def follow_freezing(queue: Queue, master: MasterBacking) -> None:

@@ -40,6 +40,7 @@ from warren.server.links import LinkUser
 from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.group_log import GroupLog
+from warren.server.mirroring.homes import make_inbox
 from warren.server.mirroring.kept_copies import KeptCopies
 from warren.server.mirroring.lifetimes import Lifetimes
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
@@ -347,15 +348,7 @@ class Mirrors(LinkUser):
                 host.sync.synchroniser.wake()
 
     def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
-        """A mirrored queue knows how far each origin has come, though this node is new to it."""
-        master = queue.backing if isinstance(queue, Queue) else None
-        if not isinstance(master, MasterBacking):
-            return Inbox(queue, control.origin)
-        lowest = control.lowest
-        inbox = Inbox(queue, control.origin, master.numbers.get(control.origin, 0))
-        if not master.is_settled and inbox.wait_for_all(lowest):
-            master.when_settled(lambda: inbox.confirmed(lowest))
-        return inbox
+        return make_inbox(queue, control)
 
     def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
         """The other node may have heard before us that we lead."""

@@ -1,0 +1,104 @@
+"""Who stands for promotion when a leader is gone: the eldest that lacks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from replica_world import ReplicaWorld
+from warren.mirror.frames import Frame, Payload
+from warren.mirror.gm_events import Timer
+from warren.mirror.group_record import (
+    GroupRecord,
+    Member,
+    SessionGone,
+    add_right_of,
+    admit_to_insync,
+    create,
+    erase,
+    mark_dead,
+)
+from warren.mirror.master import MasterBacking
+from warren.mirror.replica import Replica
+
+
+def member(name: str) -> Member:
+    return Member(f"{name}/{name}/1", name, f"life-{name}")
+
+
+A, B, C = map(member, "abc")
+
+
+class Node:
+    """The host of one replica: what it would store, and nothing else."""
+
+    def __init__(self, me: Member, may_lose: bool = False) -> None:
+        self.proposals: list[GroupRecord] = []
+        self._may_lose = may_lose
+        self.replica = Replica(me, "uid", self)
+        self.replica.mirror = ReplicaWorld().join(me.id)
+
+    def send(self, to: Member, frame: Frame, payloads: tuple[Payload, ...]) -> None: ...
+
+    def propose(
+        self,
+        record: GroupRecord,
+        revision: int | None,
+        gone: tuple[SessionGone, ...],
+        answered: Callable[[bool], None],
+    ) -> None:
+        self.proposals.append(record)
+
+    def read_record(self) -> None: ...
+
+    def set_timer(self, timer: Timer, delay_ms: int) -> None: ...
+
+    def flush_due(self, replica: Replica) -> None: ...
+
+    def may_promote_unsynced(self) -> bool:
+        return self._may_lose
+
+    def lead(self, replica: Replica) -> MasterBacking:
+        raise AssertionError("nobody has stored that it leads")
+
+    def step_down(self, replica: Replica) -> None: ...
+
+    def stopped(self, replica: Replica, reason: str) -> None: ...
+
+    @property
+    def would_lead(self) -> bool:
+        return any(record.leader == self.replica.me.id for record in self.proposals)
+
+
+def without_its_leader(*in_sync: Member) -> GroupRecord:
+    """A led, B came, C came; A is gone, and all have heard what it said."""
+    record = create("uid", A)
+    record = add_right_of(record, A.id, B)
+    record = add_right_of(record, B.id, C)
+    for each in in_sync:
+        record = admit_to_insync(record, A.id, each.id)
+    record = mark_dead(record, A.id, SessionGone(A.node, A.incarnation))
+    return erase(record, B.id, frozenset({A.id}))
+
+
+def test_3_41_an_elder_that_lacks_something_lets_a_younger_one_lead() -> None:
+    """RabbitMQ goes by age alone, and loses what only the younger one has."""
+    elder, younger = Node(B, may_lose=True), Node(C, may_lose=True)
+    record = without_its_leader(C)
+    for node in (elder, younger):
+        node.replica.record_changed(record, 9)
+    assert (elder.would_lead, younger.would_lead) == (False, True)
+
+
+def test_of_those_that_lack_nothing_the_eldest_leads() -> None:
+    elder, younger = Node(B), Node(C)
+    for node in (elder, younger):
+        node.replica.record_changed(without_its_leader(B, C), 9)
+    assert (elder.would_lead, younger.would_lead) == (True, False)
+
+
+def test_if_all_lack_something_the_eldest_leads_where_that_is_allowed() -> None:
+    for may_lose in (True, False):
+        elder, younger = Node(B, may_lose), Node(C, may_lose)
+        for node in (elder, younger):
+            node.replica.record_changed(without_its_leader(), 9)
+        assert (elder.would_lead, younger.would_lead) == (may_lose, False)
