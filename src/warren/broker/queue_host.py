@@ -20,8 +20,10 @@ from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
-from warren.queues.settings import QueueSettings
+from warren.queues.settings import QueueSettings, QueueType
 from warren.storage.vhost_storage import VhostStorage, level_name
+from warren.streams.queue import StreamQueue
+from warren.streams.store import StreamStore
 from warren.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class QueueFactory:
         self.vhosts: Mapping[str, VirtualHost] = {}
         # By virtual host; without one, messages stay in memory and end with the process.
         self.storages: Mapping[str, VhostStorage] = {}
+        self.streams: Mapping[str, StreamStore] = {}
         # Set by a cluster: its own name, and how to get at queues of other nodes.
         self.node = ""
         self.make_remote: Callable[[QueueRecord, QueueSettings], AbstractQueue] | None = None
@@ -68,6 +71,10 @@ class QueueFactory:
 
     def _make_here(self, record: QueueRecord, settings: QueueSettings) -> Queue:
         storage = self.storages.get(record.vhost)
+        streams = self.streams.get(record.vhost)
+        if streams is not None and settings.queue_type is QueueType.STREAM:
+            log = streams.log(record.name)
+            return StreamQueue(record, settings, log, self, streams.host.workers)
         if storage is None:
             return Queue(record, settings, _in_memory(settings), self)
 

@@ -19,6 +19,7 @@ from warren.queues.arguments import QueueType, consumer_priority, validate_consu
 from warren.queues.boundary import AbstractQueue, Fetched, Holder
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import UnknownDeliveryTag
+from warren.streams.queue import require_stream_consumer
 from warren.wire.codec import QueuedMessage
 from warren.wire.methods import Method
 
@@ -60,9 +61,10 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> Coroutine[Any, 
 def _consume(
     channel: Channel, method: commands.Basic.Consume, queue: AbstractQueue, tag: str
 ) -> Coroutine[Any, Any, None] | None:
-    _require_classic_delivery(queue)
     arguments = arguments_of(method)
     validate_consumer_arguments(queue.record, arguments)
+    if queue.settings.queue_type is QueueType.STREAM:
+        require_stream_consumer(queue.record, channel.prefetch, method.no_ack)
     consumer = Consumer(queue, channel.deliveries, tag, method.no_ack, channel.prefetch)
     consumer.priority = consumer_priority(arguments)
     consumer.exclusive = method.exclusive
@@ -109,7 +111,8 @@ def get(
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "read")
     queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
-    _require_classic_delivery(queue)
+    if queue.settings.queue_type is QueueType.STREAM:
+        raise not_implemented(f"basic.get not supported by stream queues {queue.record}")
     if channel.output.is_congested:
         return _get_when_drained(channel, method)
     if queue.is_remote:
@@ -222,6 +225,7 @@ def recover_async(
 
 
 def _settle(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
+    _require_may_return(channel, tag, multiple)
     settlement = Settlement.REQUEUE if requeue else Settlement.REJECT
     try:
         if channel.transaction is not None:
@@ -232,9 +236,20 @@ def _settle(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
         raise precondition_failed(str(error)) from None
 
 
-def _require_classic_delivery(queue: AbstractQueue) -> None:
-    if queue.settings.queue_type is QueueType.STREAM:
-        raise not_implemented("consuming from stream queues is not supported yet")
+def _require_may_return(channel: Channel, tag: int, multiple: bool) -> None:
+    """Nothing goes back to a stream, for it never left."""
+    deliveries = channel.deliveries
+    if tag and tag not in deliveries.unacked:
+        return  # which is complained about by whoever looks for it
+    first = deliveries.settled_below if multiple else tag
+    last = tag if tag or not multiple else deliveries.next_tag - 1
+    for each in range(first, last + 1):
+        queued = deliveries.unacked.get(each)
+        queue = None if queued is None else queued.holder.queue
+        if queue is not None and queue.settings.queue_type is QueueType.STREAM:
+            raise not_implemented(
+                f"basic.nack and basic.reject not supported by stream queues {queue.record}"
+            )
 
 
 def _cancelled_by_server(channel: Channel, consumer: Consumer) -> None:

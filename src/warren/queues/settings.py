@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from warren.model.ages import age_ms
 from warren.model.fields import Table
 from warren.model.records import QueueRecord
 
@@ -50,6 +51,9 @@ class QueueSettings:
     delivery_limit: int | None = None
     lazy: bool | None = None
     """None: nobody says. Such a queue is made a default one, and a running one stays as it is."""
+    max_age_ms: int | None = None
+    segment_bytes: int | None = None
+    """Of streams alone, as is `max_age_ms`."""
 
 
 _NO_POLICY: Mapping[str, object] = {}
@@ -72,6 +76,8 @@ def settings_of(record: QueueRecord, policy: Mapping[str, object] = _NO_POLICY) 
         queue_type=queue_type_of(arguments),
         delivery_limit=_smaller(arguments, policy, "delivery-limit"),
         lazy=_is_lazy(_argument_first(arguments, policy, "queue-mode")),
+        max_age_ms=_smaller_age(arguments, policy, "max-age"),
+        segment_bytes=_argument_or(arguments, policy, "stream-max-segment-size-bytes"),
     )
 
 
@@ -91,6 +97,17 @@ def _smaller(arguments: Table, policy: Mapping[str, object], name: str) -> int |
         return ours
     # A policy may set any number; what nobody lives to see needs no more digits than a C integer.
     return min(theirs, _NEVER if ours is None else ours)
+
+
+def _smaller_age(arguments: Table, policy: Mapping[str, object], name: str) -> int | None:
+    ages = (_text(arguments, f"x-{name}"), policy.get(name))
+    return min([age_ms(age) for age in ages if isinstance(age, str)], default=None)
+
+
+def _argument_or(arguments: Table, policy: Mapping[str, object], name: str) -> int | None:
+    ours = _whole_number(arguments, f"x-{name}")
+    theirs = policy.get(name)
+    return theirs if ours is None and isinstance(theirs, int) else ours
 
 
 def _argument_first(arguments: Table, policy: Mapping[str, object], name: str) -> str | None:

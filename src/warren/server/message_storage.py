@@ -1,9 +1,13 @@
-"""The message storage of a node: one `VhostStorage` for each virtual host, opened and closed."""
+"""The message storage of a node: one `VhostStorage` for each virtual host, opened and closed.
+
+Beside it, a `StreamStore` for the virtual host's streams.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
@@ -33,6 +37,8 @@ from warren.storage.record_format import NewerStoreFormat
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 from warren.storage.store_counters import StorageCounts
 from warren.storage.vhost_storage import VhostStorage
+from warren.streams.host import StreamHost
+from warren.streams.store import StreamStore
 
 CLOSE_S_MAX: Final = 10.0
 PROGRESS_S: Final = 2.0
@@ -61,6 +67,7 @@ class MessageStorage:
         self._opening: dict[str, asyncio.Future[None]] = {}
         self._is_closing = False
         self.vhosts: dict[str, VhostStorage] = {}
+        self.streams: dict[str, StreamStore] = {}
         # Told when the disk does not take what is written.
         self.on_failure: Callable[[OSError], None] | None = None
 
@@ -80,6 +87,7 @@ class MessageStorage:
     def is_full(self) -> bool:
         """Whether nothing can be written for want of room."""
         is_failing = any(storage.index.is_failing for storage in self.vhosts.values())
+        is_failing = is_failing or any(each.is_failing for each in self.streams.values())
         return is_failing and self._last_error in NO_ROOM
 
     def counts(self) -> StorageCounts:
@@ -117,6 +125,7 @@ class MessageStorage:
     async def forget_unclaimed(self) -> None:
         for vhost, storage in tuple(self.vhosts.items()):
             count = await storage.forget_unclaimed()
+            count += await self.streams[vhost].forget_unclaimed()
             if count:
                 _log.warning("messages of unknown queues deleted", vhost=vhost, queues=count)
 
@@ -129,11 +138,13 @@ class MessageStorage:
             try:
                 async with asyncio.timeout(CLOSE_S_MAX):
                     await storage.close()
+                    await self.streams[vhost].close()
             except TimeoutError:
                 # What was confirmed is safe all the same; the next start takes a little longer.
                 _log.error("storage could not be closed cleanly", vhost=vhost, after_s=CLOSE_S_MAX)
             await self._committers[vhost].close()
         self.vhosts.clear()
+        self.streams.clear()
         self._workers.close()
 
     async def _open(self, vhost: str) -> None:
@@ -152,10 +163,11 @@ class MessageStorage:
         )
         storage = VhostStorage(self._data_directory, vhost, host, self._sizes)
         storage.index.on_failure = self._failed
+        streams = self._stream_store(vhost)
         began = self._loop.time()
         progress = asyncio.ensure_future(_report_progress(storage))
         try:
-            await self._recover(storage)
+            await self._recover(storage, streams)
         except DataDirectoryError:
             await committer.close()
             raise
@@ -163,10 +175,24 @@ class MessageStorage:
             progress.cancel()
         _report_end(storage, self._loop.time() - began)
         self._committers[vhost] = committer
+        self.streams[vhost] = streams
         self.vhosts[vhost] = storage
 
-    async def _recover(self, storage: VhostStorage) -> None:
+    def _stream_store(self, vhost: str) -> StreamStore:
+        host = StreamHost(
+            disk=self._disk,
+            workers=self._workers,
+            call_soon=self._loop.call_soon,
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            credit=self.store_credit,
+            make_committer=lambda: make_committer(self._disk, self._loop),
+            on_failure=self._failed,
+        )
+        return StreamStore(self._data_directory, vhost, host)
+
+    async def _recover(self, storage: VhostStorage, streams: StreamStore) -> None:
         try:
+            await streams.open()
             await storage.open()
         except (NewerFormat, NewerStoreFormat) as error:
             raise DataDirectoryError(

@@ -94,6 +94,7 @@ class Node:
         queue_factory.vhosts = self.broker.vhosts
         self.messages = MessageStorage(config.data_dir, sizes=config.storage_sizes)
         queue_factory.storages = self.messages.vhosts
+        queue_factory.streams = self.messages.streams
         self.context = ConnectionContext(
             config, self.broker, queue_factory, self.connections, clock
         )

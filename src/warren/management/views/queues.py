@@ -76,7 +76,7 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
     sync = sync_of(queue, node)
     if sync is not None and sync.synchroniser.is_syncing:
         shown.update(state=SYNCING, sync_messages=sync.synchroniser.sent_count)
-    if queue.settings.queue_type is QueueType.QUORUM:
+    if queue.settings.queue_type is not QueueType.CLASSIC:
         members = [node.config.name]
         shown.update(leader=node.config.name, members=members, online=members)
     if figures := node.statistics.of_queue(queue):

@@ -1,0 +1,183 @@
+"""All streams of a virtual host: where they are, and one commit at a time for all of them.
+
+    <vhost>/streams/<Q>/.queue_name               Q: a hash of the queue's name
+    <vhost>/streams/<Q>/<base>.segment, .index    see segments.py
+    <vhost>/streams/<Q>.gone-<n>                  of a queue that was deleted
+
+A deleted stream's directory gets another name at once, on the loop, before anybody can declare a
+queue of that name again: else a crash could give the old records to the new queue. Its files are
+removed later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from functools import partial
+from hashlib import md5
+from pathlib import Path
+from typing import Final
+
+from warren.storage.committer import Batch, Committer
+from warren.storage.layout import encode_name, vhost_directory
+from warren.streams.host import StreamHost
+from warren.streams.log import StreamLog
+from warren.streams.segments import Segment, SegmentFiles, recover_segments
+
+GONE: Final = ".gone-"
+CLOSE_POLL_S: Final = 0.002
+
+_log = logging.getLogger("warren.streams")
+
+
+class StreamStore:
+    def __init__(self, data_directory: Path, vhost: str, host: StreamHost) -> None:
+        self.host = host
+        self.directory = vhost_directory(data_directory, vhost) / "streams"
+        self.logs: dict[str, StreamLog] = {}
+        self.is_closing = False
+        self.commits = 0
+        self._committer: Committer | None = None
+        self._recovered: dict[str, list[Segment]] = {}
+        self._dirty: list[StreamLog] = []
+        self._flight: list[StreamLog] = []
+        self._is_scheduled = False
+        self._burials: dict[Path, Awaitable[None]] = {}
+        self._burial_count = 0
+
+    async def open(self) -> None:
+        """Find what is there. Raises OSError."""
+        self._recovered = await self.host.workers.run_in_thread(self._recover)
+
+    def _recover(self) -> dict[str, list[Segment]]:
+        disk = self.host.disk
+        try:
+            names = disk.list(self.directory)
+        except FileNotFoundError:
+            return {}
+        for name in [name for name in names if GONE in name]:
+            self._remove_directory(self.directory / name)
+        return {
+            name: recover_segments(disk, SegmentFiles(self.directory / name))
+            for name in names
+            if GONE not in name
+        }
+
+    @property
+    def recovered_records(self) -> int:
+        """What was found at the start and has not been asked for yet."""
+        return sum(s.end - s.base for segments in self._recovered.values() for s in segments)
+
+    def log(self, name: str) -> StreamLog:
+        """Of a queue; with what it had before the start, if it had."""
+        hashed = md5(encode_name(name), usedforsecurity=False).hexdigest()
+        files = SegmentFiles(self.directory / hashed)
+        log = StreamLog(self, name, files, self._recovered.pop(hashed, []))
+        self.logs[name] = log
+        log.opening = self.host.workers.spawn(self._open_log(log))
+        return log
+
+    async def _open_log(self, log: StreamLog) -> None:
+        burial = self._burials.get(log.files.directory)
+        if burial is not None:
+            await burial
+        await log.open()
+
+    async def forget_unclaimed(self) -> int:
+        """After all queues were made: delete what belongs to none of them; says how many."""
+        unclaimed, self._recovered = list(self._recovered), {}
+        for name in unclaimed:
+            path = self.directory / name
+            await self.host.workers.run_in_thread(partial(self._remove_directory, path))
+        return len(unclaimed)
+
+    # Committing.
+
+    def mark(self, log: StreamLog) -> None:
+        """It has something to write."""
+        self._dirty.append(log)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled and not self._flight:
+            self._is_scheduled = True
+            self.host.call_soon(self._start)
+
+    def _start(self) -> None:
+        self._is_scheduled = False
+        if self._flight:
+            return
+        dirty, self._dirty = self._dirty, []
+        batch = Batch()
+        for log in dirty:
+            # One that is not ready comes again when it is.
+            if log.is_ready and log.backing.messages and log not in self._flight:
+                log.fill(batch)
+                self._flight.append(log)
+        if not self._flight:
+            return
+        if self._committer is None:
+            self._committer = self.host.make_committer()
+        self._committer.submit(batch, self._done)
+
+    def _done(self, error: OSError | None) -> None:
+        flight, self._flight = self._flight, []
+        self.commits += 1
+        for log in flight:
+            if error is None:
+                log.committed()
+            else:
+                log.failed(error)
+        if self._dirty:
+            self._schedule()
+
+    @property
+    def is_failing(self) -> bool:
+        return any(log.backing.is_refusing for log in self.logs.values())
+
+    # Ending.
+
+    def bury(self, log: StreamLog) -> None:
+        if self.logs.get(log.name) is log:
+            del self.logs[log.name]
+        path = log.files.directory
+        self._burial_count += 1
+        gone = path.with_name(f"{path.name}{GONE}{self._burial_count}")
+        try:
+            self.host.disk.rename(path, gone)
+        except OSError:  # not made yet
+            gone = path
+        self._burials[path] = self.host.workers.spawn(self._bury(log, gone))
+
+    async def _bury(self, log: StreamLog, gone: Path) -> None:
+        """Whoever wants a stream of the same name waits for this."""
+        path = log.files.directory
+        if log.opening is not None:
+            await log.opening
+        for directory in dict.fromkeys((path, gone)):
+            await self.host.workers.run_in_thread(partial(self._remove_directory, directory))
+        self._burials.pop(path, None)
+
+    def _remove_directory(self, path: Path) -> None:
+        """With the files in it. Blocks."""
+        disk = self.host.disk
+        try:
+            for name in disk.list(path):
+                disk.unlink(path / name)
+            disk.remove_directory(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _log.warning("cannot remove what is left of a stream: %s", error)
+
+    async def close(self) -> None:
+        """Have everything written, if the disk lets us."""
+        while not self.is_failing and (
+            self._flight or any(log.backing.messages for log in self.logs.values())
+        ):
+            await self.host.workers.pause(CLOSE_POLL_S)
+        self.is_closing = True
+        if self._committer is not None:
+            await self._committer.close()
+        for log in self.logs.values():
+            log.close()
