@@ -35,6 +35,7 @@ from warren.queues.backing import BackingQueue
 from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.queues.priority_backing import PriorityBacking
+from warren.storage.replication import offer_again
 from warren.wire.codec import Message, QueuedMessage
 
 UNDER_WAY_BYTES_MAX: Final = 16_777_216
@@ -289,6 +290,8 @@ class MasterBacking(BackingQueue):
         self.numbers = dict(mirror.numbers)
         self.local_number = self.numbers.pop(self.origin, 0)
         self._mirror = mirror
+        for level in mirror.levels.values():
+            offer_again(level)
 
     @property
     def is_settled(self) -> bool:

@@ -9,8 +9,7 @@ What is gone is nearly always at the head or not far behind it: behind messages 
 master has and has not acknowledged. So it is looked for from the head on.
 
 What comes later than what is newer (a synchronisation works its way back from what a mirror has to
-what it lacks) is older than all that is there. It is put where messages are that came back from a
-client, since these are older than all others too.
+what it lacks) is older than all that is there: it becomes the head.
 """
 
 from __future__ import annotations
@@ -72,7 +71,11 @@ def put_older(
     queued = QueuedMessage(message, sequence, expires_at_ms)
     queued.redelivered = True
     queued.size = len(message.body)
-    heappush(queue.returned, (sequence, queued))
+    if queue.returned:  # from a time when this was the master
+        heappush(queue.returned, (sequence, queued))
+    else:
+        queue.front.appendleft(queued)
+        queue.loaded_below = 0
     queue.length += 1
     queue.ready_bytes += queued.size
     if not (queue.is_durable and message.properties.persistent):
@@ -83,6 +86,12 @@ def put_older(
     queued.publisher_sequence = sequence
     queue.indexed().publish(queued)
     return PENDING
+
+
+def offer_again(queue: VariableQueue) -> None:
+    """The master before us may have given any of these to a client, those on disk, too."""
+    if queue.index is not None:
+        queue.index.redelivered_below = queue.next_sequence
 
 
 def remove(queue: VariableQueue, first: int, count: int, body_bytes: int) -> None:
@@ -153,6 +162,8 @@ def _take_returned(queue: VariableQueue, first: int, end: int, gone: list[Queued
     returned = queue.returned
     while returned and first <= returned[0][0] < end:
         gone.append(heappop(returned)[1])
+    if not returned or returned[0][0] >= end:
+        return
     if any(first <= sequence < end for sequence, _ in returned):
         gone += [queued for sequence, queued in returned if first <= sequence < end]
         returned[:] = [entry for entry in returned if not first <= entry[0] < end]
