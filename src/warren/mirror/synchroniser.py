@@ -95,6 +95,11 @@ class Synchroniser:
         coverages = self._master.coverages.items()
         return [member for member, coverage in coverages if not coverage.is_complete]
 
+    @property
+    def lacking_counts(self) -> dict[str, int]:
+        """How many messages each mirror lacks that is not complete."""
+        return {member: coverage.lacking for member, coverage in self._master.coverages.items()}
+
     def start(self) -> bool:
         """False if there is nothing to do."""
         if not self.lacking_mirrors:

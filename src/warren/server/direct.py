@@ -8,7 +8,7 @@ what they would say is known from the channel itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, cast
 
 from pamqp import commands
@@ -73,13 +73,23 @@ class DirectConnection(SessionServices):
 
         Raises PublishRejected, and what a channel would be closed for.
         """
+        return await self._publish([message])
+
+    async def publish_all(self, messages: Sequence[Message]) -> None:
+        """Several; if one is rejected, nobody knows which others were taken.
+
+        Their acknowledgements are none of the transaction's, and may follow when this returns.
+        """
+        await self._publish(messages)
+
+    async def _publish(self, messages: Sequence[Message]) -> bool:
         channel = self.channel
-        self._require_size(len(message.body))
         await self.acting()
-        if channel.transaction is None:
-            channel.transaction = Transaction(channel)
-        message.flags = MANDATORY
-        channel.publish(message)
+        channel.transaction = Transaction(channel)
+        for message in messages:
+            self._require_size(len(message.body))
+            message.flags = MANDATORY
+            channel.publish(message)
         channel.settle_run()
         try:
             waiting = channel.transaction.commit()
@@ -103,7 +113,9 @@ class DirectConnection(SessionServices):
         await self.acting()
         deliveries = self.channel.deliveries
         tag = deliveries.next_tag
-        await _finish(basic_methods.get(self.channel, commands.Basic.Get(queue=queue)))
+        method = commands.Basic.Get()
+        method.queue = queue  # whose name may have characters that pamqp lets nobody construct
+        await _finish(basic_methods.get(self.channel, method))
         self.output.take()
         return deliveries.unacked.get(tag)
 

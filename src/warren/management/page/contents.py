@@ -5,12 +5,30 @@ from __future__ import annotations
 from typing import Final
 
 from warren.management.page import static_files
-from warren.management.page.pages import login, overview, queues
+from warren.management.page.pages import (
+    admin,
+    connections,
+    dead_letters,
+    exchanges,
+    login,
+    nodes,
+    overview,
+    policies,
+    queue,
+    queues,
+)
 from warren.management.page.site import Page
 
 PAGES: Final[tuple[Page, ...]] = (
     *static_files.PAGES,
     *login.PAGES,
     *overview.PAGES,
+    *nodes.PAGES,
+    *connections.PAGES,
+    *exchanges.PAGES,
     *queues.PAGES,
+    *queue.PAGES,
+    *dead_letters.PAGES,
+    *policies.PAGES,
+    *admin.PAGES,
 )

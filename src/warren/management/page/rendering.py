@@ -31,7 +31,14 @@ class Entry(NamedTuple):
 
 MENU: Final = (
     Entry("Overview", "/", "overview"),
+    Entry("Nodes", "/nodes", "nodes", "monitor"),
+    Entry("Connections", "/connections", "connections"),
+    Entry("Channels", "/channels", "channels"),
+    Entry("Exchanges", "/exchanges", "exchanges"),
     Entry("Queues", "/queues", "queues"),
+    Entry("Dead letters", "/dead-letters", "dead-letters"),
+    Entry("Policies", "/policies", "policies"),
+    Entry("Admin", "/admin", "admin", "administrator"),
 )
 
 

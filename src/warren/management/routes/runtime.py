@@ -10,10 +10,12 @@ from warren.management.routes import (
     connections,
     consumers,
     health,
+    moving,
     operations,
     overview,
     policy_reports,
     publishing,
+    ring,
 )
 
 RESOURCES: Final = (
@@ -22,8 +24,10 @@ RESOURCES: Final = (
     *connections.RESOURCES,
     *consumers.RESOURCES,
     *health.RESOURCES,
+    *moving.RESOURCES,
     *operations.RESOURCES,
     *overview.RESOURCES,
     *policy_reports.RESOURCES,
     *publishing.RESOURCES,
+    *ring.RESOURCES,
 )

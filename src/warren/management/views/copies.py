@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from warren.management.cluster.homes import sync_of
 from warren.management.json import JsonObject
 from warren.mirror.group_record import GroupRecord, node_of
 from warren.mirror.group_sight import mirrors_of, recoverable_of, synchronised_of
@@ -64,3 +65,34 @@ def _led_here(node: Node) -> Iterator[AbstractQueue]:
         for queue in vhost.queues_here():
             if group_of(queue.record, node) is not None:
                 yield queue
+
+
+def show_ring(queue: AbstractQueue, node: Node) -> JsonObject:
+    """Its members in their order, the dead who are not forgotten yet among them.
+
+    Only the leader knows what mirrors lack, and `lacking` is None where nobody can say.
+    """
+    group = group_of(queue.record, node)
+    if group is None:
+        return {"is_mirrored": False, "members": []}
+    sync = sync_of(queue, node)
+    lacking = {} if sync is None else sync.synchroniser.lacking_counts
+    return {
+        "is_mirrored": True,
+        "epoch": group.epoch,
+        "view": group.view,
+        "state": group.state.value,
+        "members": [
+            {
+                "node": member.node,
+                "is_leader": member.id == group.leader,
+                "is_live": not member.is_dead,
+                "is_in_sync": member.id in group.insync,
+                "joined_view": member.joined_view,
+                "lacking": 0 if member.id in group.insync else lacking.get(member.id),
+            }
+            for member in group.members
+        ],
+        "is_syncing": sync is not None and sync.synchroniser.is_syncing,
+        "sync_messages": 0 if sync is None else sync.synchroniser.sent_count,
+    }

@@ -7,9 +7,11 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.management.json import JsonObject
+from warren.management.page.asking import Refused
 from warren.management.page.lists import SIZES, ListChoice, listed, vhost_names
 from warren.management.page.site import Page
 from warren.management.page.tiers import tiers_of
+from warren.management.page.typed_fields import table_of
 from warren.management.page.visit import Visit
 
 
@@ -39,4 +41,17 @@ def copies_of(queue: JsonObject) -> JsonObject | None:
     }
 
 
-PAGES: Final = (Page(path="/queues", get=_list),)
+async def _declare(visit: Visit) -> Response:
+    vhost, name = visit.field("vhost"), visit.field("name")
+    if not name:
+        raise Refused(400, "A queue needs a name.")
+    body = {
+        "durable": visit.has("durable"),
+        "auto_delete": visit.has("auto_delete"),
+        "arguments": table_of(visit.field("arguments"), "arguments"),
+    }
+    await visit.api.put("queues", vhost, name, body=body)
+    return visit.done(f"“{name}” is declared.", "queues", vhost, name)
+
+
+PAGES: Final = (Page(path="/queues", get=_list, post=_declare),)

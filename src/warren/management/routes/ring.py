@@ -1,0 +1,32 @@
+"""/api/warren/queues/V/Q/ring: who replicates a queue, in the order of the ring, and how far."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.management.call import Call
+from warren.management.caller import VHOST_USERS
+from warren.management.errors import no_such_object
+from warren.management.json import JsonObject
+from warren.management.resource import Resource
+from warren.management.routes.policy_reports import has_queue
+from warren.management.routes.queues import find_queue, home_of_queue
+from warren.management.views.copies import show_ring
+
+
+async def _show(call: Call) -> JsonObject:
+    queue = find_queue(call)
+    if queue is None:
+        raise no_such_object()
+    return show_ring(queue, call.node)
+
+
+RESOURCES: Final = (
+    Resource(
+        path="/warren/queues/{vhost}/{queue}/ring",
+        rule=VHOST_USERS,
+        exists=has_queue,
+        get=_show,
+        home=home_of_queue,
+    ),
+)
