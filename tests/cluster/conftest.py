@@ -10,6 +10,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
+from cluster.mirrored import MirroredCluster, running_mirrored
 from cluster.nodes import ClusterOfNodes, NodeProcess, running
 
 OpenOn = Callable[..., BlockingChannel]
@@ -18,6 +19,13 @@ OpenOn = Callable[..., BlockingChannel]
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfNodes]:
     with running(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def mirrored_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredCluster]:
+    """For files of tests about mirrored queues that stop no node."""
+    with running_mirrored(tmp_path_factory.mktemp("mirrored")) as cluster:
         yield cluster
 
 

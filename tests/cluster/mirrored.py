@@ -57,14 +57,24 @@ class MirroredCluster(ClusterOfNodes):
     # What the store says about a queue's copies.
 
     def group(self, queue: str) -> GroupRecord | None:
-        key = base64.b64encode(f"/warren/default/data/{group_key('/', queue)}".encode()).decode()
+        found = self._ask_store("range", group_key("/", queue)).get("kvs", [])
+        return decode_record(base64.b64decode(found[0]["value"])) if found else None
+
+    def put_in_store(self, key: str, value: bytes) -> None:
+        """As a node would."""
+        self._ask_store("put", key, value=base64.b64encode(value).decode())
+
+    def delete_from_store(self, key: str) -> None:
+        self._ask_store("deleterange", key)
+
+    def _ask_store(self, what: str, key: str, **more: str) -> Any:
+        encoded = base64.b64encode(f"/warren/default/data/{key}".encode()).decode()
         request = urllib.request.Request(
-            f"http://{self.etcd.members[0].endpoint}/v3/kv/range",
-            json.dumps({"key": key}).encode(),
+            f"http://{self.etcd.members[0].endpoint}/v3/kv/{what}",
+            json.dumps({"key": encoded, **more}).encode(),
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
-            found = json.load(answer).get("kvs", [])
-        return decode_record(base64.b64decode(found[0]["value"])) if found else None
+            return json.load(answer)
 
     def in_sync(self, queue: str) -> set[str]:
         """Names of the living nodes whose copies lack nothing."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +53,10 @@ class NodeProcess(BrokerProcess):
     def channel(self, **options: object) -> BlockingChannel:
         """On a connection of its own, which ends with the cluster if not before."""
         return self.connect(**options).channel()
+
+    def ask_to_stop(self) -> None:
+        """In good order; `await_end` says when it has."""
+        os.kill(self.pid, signal.SIGTERM)
 
     def await_end(self, within_s: float = 120.0) -> int:
         assert self._process is not None

@@ -299,8 +299,11 @@ class SimNode:
             if node not in present and node != self.name:
                 self.world.network.send(self.name, node, SimNode.become_mirror)
         for node, member in present.items():
-            if node not in wanted.mirrors and member.id != record.leader:
+            if node not in (*wanted.mirrors, wanted.master) and member.id != record.leader:
                 copy.replica.expel(member.id, is_unwanted=True)
+        successor = present.get(wanted.master)
+        if wanted.master != self.name and successor is not None:
+            copy.replica.hand_over(successor.id, keeps_copy=False)
 
     def become_mirror(self) -> None:
         is_able = self.has_session and not self.is_disk_full

@@ -88,6 +88,7 @@ class Broker:
         self.companions_of_queue: Callable[[str, str], Sequence[str]] = lambda *_: ()
         self.until_ready: Callable[[QueueRecord], Awaitable[None]] | None = None
         self.outlives_home: Callable[[QueueRecord], bool] = lambda _: False
+        self.is_masterless: Callable[[QueueRecord], bool] = lambda _: False
         self.lease_of_node: Callable[[str], Lease | None] = lambda _: None
         self.lease_of_no_node: Callable[[], Lease | None] = lambda: self.lease
         self.on_bereft: Callable[[VirtualHost], object] = lambda vhost: None
@@ -97,6 +98,7 @@ class Broker:
             lease_of=lambda node: self.lease_of_node(node) or self.lease,
             lease_of_no_node=self._lease_of_no_node,
             outlives_home=self._outlives_home,
+            is_masterless=self._is_masterless,
             make_queue=make_queue,
             new_token=new_token,
             require_room_for_queue=access.require_room_for_queue,
@@ -163,6 +165,9 @@ class Broker:
 
     def _outlives_home(self, record: QueueRecord) -> bool:
         return self.outlives_home(record)
+
+    def _is_masterless(self, record: QueueRecord) -> bool:
+        return self.is_masterless(record)
 
     def _companions(self, vhost: str, queue: str) -> Sequence[str]:
         return self.companions_of_queue(vhost, queue)

@@ -102,6 +102,11 @@ class QueueOperations:
         if queue is None:
             return 0
         require_access(queue.record, connection_id)
+        if queue.is_remote and self._services.is_masterless(queue.record):
+            if if_empty:  # which nobody can tell
+                raise precondition_failed(f"{queue.record} not empty")
+            await self._remove([queue])
+            return 0
         if queue.is_remote:
             deleted = await self._delete_at_home(queue, if_unused, if_empty)
             if deleted is None:  # its home is here by now

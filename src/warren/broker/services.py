@@ -24,6 +24,8 @@ class Services:
     lease_of_no_node: Callable[[], Lease | None]
     # Whether a queue that is not durable has, or will have, copies to live on in without its home.
     outlives_home: Callable[[QueueRecord], bool]
+    # Whether a mirrored queue is down: its messages are on the disk of a node that does not run.
+    is_masterless: Callable[[QueueRecord], bool]
     make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue]
     # 22 characters that nobody can guess, for the names of queues.
     new_token: Callable[[], str]

@@ -42,6 +42,7 @@ class KeyKind(Enum):
     NODE_STATE = "node-state"  # node
     MEMBER = "member"  # node
     GROUP = "group"  # vhost, queue
+    LOCK = "lock"  # what only one node may do at a time
 
 
 _PARTS: Final = {
@@ -62,6 +63,7 @@ _PARTS: Final = {
     KeyKind.NODE_STATE: 1,
     KeyKind.MEMBER: 1,
     KeyKind.GROUP: 2,
+    KeyKind.LOCK: 1,
 }
 _KINDS: Final = {kind.value: kind for kind in KeyKind}
 
@@ -156,6 +158,11 @@ def node_state_key(name: str) -> str:
 def group_key(vhost: str, queue: str) -> str:
     """Of the copies of a mirrored queue."""
     return _key(KeyKind.GROUP, vhost, queue)
+
+
+def lock_key(what: str) -> str:
+    """Put with the lease of whoever does it."""
+    return _key(KeyKind.LOCK, what)
 
 
 def member_key(name: str) -> str:

@@ -68,6 +68,8 @@ class GroupRecord(msgspec.Struct, frozen=True):
     insync: tuple[str, ...]
     recoverable: tuple[str, ...] = ()
     state: QueueState = QueueState.LIVE
+    successor: str = ""
+    """Whom a leader that has left wants to be the next, if it is still in sync then."""
 
     def find(self, member_id: str) -> Member | None:
         return next((m for m in self.members if m.id == member_id), None)
@@ -226,6 +228,18 @@ def leave(record: GroupRecord, member_id: str) -> GroupRecord:
     return _with_mark(_without_copy(record, member.node), member)
 
 
+def hand_over(
+    record: GroupRecord, leader: str, successor: str, keeps_copy: bool = False
+) -> GroupRecord:
+    """The leader leaves, for somebody to lead who holds everything, too."""
+    _require_leader(record, leader)
+    if successor == leader or successor not in record.insync:
+        raise NotAllowed(f"{successor} is no mirror that is in sync")
+    left = leave(record, leader)
+    recoverable = record.recoverable if keeps_copy else left.recoverable
+    return replace(left, successor=successor, recoverable=recoverable)
+
+
 def erase(record: GroupRecord, eraser: str, member_ids: frozenset[str]) -> GroupRecord:
     """Forget the dead of whom nothing is under way any more; only heirs can know who that is."""
     _require_live(record, eraser)
@@ -259,7 +273,15 @@ def promote(record: GroupRecord, member_id: str, is_sync_needed: bool = True) ->
         leader=member_id,
         insync=insync,
         state=QueueState.LIVE,
+        successor="",
     )
+
+
+def heir_of(record: GroupRecord) -> Member | None:
+    """Who of those in sync is to lead when nobody does: whoever was asked to, else the eldest."""
+    in_sync = [member for member in record.live if member.id in record.insync]
+    eldest = min(in_sync, key=lambda member: member.joined_view, default=None)
+    return next((member for member in in_sync if member.id == record.successor), eldest)
 
 
 def stop(record: GroupRecord, leader: str) -> GroupRecord:

@@ -34,6 +34,7 @@ cdef class MasterBacking(BackingQueue):
     cdef public object on_frozen
     cdef public object on_thawed
     cdef public bint is_deposed
+    cdef public bint is_leaving
     cdef list _complete_batches
     @cython.locals(outcome=int, place=Py_ssize_t)
     cpdef int publish(

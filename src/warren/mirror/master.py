@@ -61,6 +61,17 @@ class Ring(Protocol):
         ...
 
 
+class _Nobody:
+    """The publisher of messages that nobody wants to hear of."""
+
+    def confirmed(self, sequence: int) -> None: ...
+
+    def rejected(self, sequence: int) -> None: ...
+
+
+_NOBODY: Final = _Nobody()
+
+
 class MasterBacking(BackingQueue):
     def __init__(self, inner: Any, origin: str, ring: Ring) -> None:
         self.inner = inner
@@ -96,6 +107,8 @@ class MasterBacking(BackingQueue):
         self.on_frozen: Callable[[], None] | None = None
         self.on_thawed: Callable[[], None] | None = None
         self.is_deposed = False
+        self.is_leaving = False
+        """What nobody waits for is kept, too, until it is everywhere."""
         self._complete_batches: list[Batch] = []
         self.outcome = TAKEN
         self._count()
@@ -106,8 +119,14 @@ class MasterBacking(BackingQueue):
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
     ) -> int:
         self._tell(message, expires_at_ms)
-        if publisher is None:
-            outcome: int = self.inner.publish(message, expires_at_ms, None, 0)
+        if publisher is None and self.is_leaving:
+            place = self._wait(message, _NOBODY, 0)
+            outcome: int = self.inner.publish(message, expires_at_ms, self.batch, place)
+            if outcome == TAKEN:
+                self.batch.confirmed(place)
+            outcome = TAKEN
+        elif publisher is None:
+            outcome = self.inner.publish(message, expires_at_ms, None, 0)
         else:
             place = self._wait(message, publisher, sequence)
             outcome = self.inner.publish(message, expires_at_ms, self.batch, place)
@@ -408,6 +427,14 @@ class MasterBacking(BackingQueue):
         self.settle()
         if self.on_thawed is not None:
             self.on_thawed()
+
+    def begin_leaving(self) -> None:
+        """Another one is to be master: tell the mirrors all there is to tell."""
+        self.is_leaving = True
+        self.flush()
+
+    def stay(self) -> None:
+        self.is_leaving = False
 
     def begin_member(self, member: str) -> None:
         """A new mirror is in the ring: what comes from now on it holds."""

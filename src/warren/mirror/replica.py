@@ -63,10 +63,12 @@ from warren.mirror.group_record import (
     NotAllowed,
     SessionGone,
     admit_to_insync,
+    heir_of,
     node_of,
     promote,
     reclaim,
 )
+from warren.mirror.hand_over import HandOver
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
 
@@ -127,6 +129,7 @@ class Replica:
         self._admitting: dict[str, int] = {}
         """Mirrors about to be in sync, and the batch that they must hold before."""
         self._had_room = True
+        self._hand_over: HandOver | None = None
 
     @property
     def has_room(self) -> bool:
@@ -190,12 +193,19 @@ class Replica:
         if self.master is not None and self.record is not None and epoch == self.record.epoch:
             self.master.held(member, number)
             self._admit()
+            self._pursue_hand_over(self.record)
 
     def expel(self, member: str, *, is_unwanted: bool = False) -> None:
         self._handle(Expel(member, is_unwanted))
 
     def leave(self) -> None:
         self._handle(Leave())
+
+    def hand_over(self, successor: str, *, keeps_copy: bool) -> None:
+        """Have a mirror lead that is in sync. One wish at a time: it is over soon."""
+        if self.master is not None and self._hand_over is None and not self.is_stopped:
+            self._hand_over = HandOver(self.master, self.me.id, successor, keeps_copy)
+            self._follow_record()
 
     # The ring, as the master sees it.
 
@@ -272,6 +282,7 @@ class Replica:
             self._wait_for_those_in_sync()
             self._freeze_or_thaw(record)
             self._admit()
+            self._pursue_hand_over(record)
         else:
             self._stand_for_promotion(record)
 
@@ -294,10 +305,10 @@ class Replica:
     def _freeze_or_thaw(self, record: GroupRecord) -> None:
         assert self.master is not None
         nodes = {member.node for member in record.live if member.id in record.insync}
-        is_cut = bool(nodes & self._links_down)
-        if is_cut and not self.master.is_frozen:
+        must_freeze = bool(nodes & self._links_down) or self._hand_over is not None
+        if must_freeze and not self.master.is_frozen:
             self.master.freeze()
-        elif not is_cut and self.master.is_frozen:
+        elif not must_freeze and self.master.is_frozen:
             self.master.thaw()
 
     def _admit(self) -> None:
@@ -316,14 +327,27 @@ class Replica:
         """Once the old leader is erased: then all that it said has been heard by everybody."""
         if record.find(record.leader) is not None or self._is_proposing:
             return
-        eldest_first = sorted(record.live, key=lambda member: member.joined_view)
-        in_sync = [member for member in eldest_first if member.id in record.insync]
-        if in_sync:
-            if in_sync[0].id == self.me.id:
+        heir = heir_of(record)
+        eldest = min(record.live, key=lambda member: member.joined_view)
+        if heir is not None:
+            if heir.id == self.me.id:
                 self._propose(promote(record, self.me.id), ())
-        elif eldest_first[0].id == self.me.id and self._host.may_promote_unsynced():
+        elif eldest.id == self.me.id and self._host.may_promote_unsynced():
             with suppress(NotAllowed):  # if the queue waits for a leader that has stopped
                 self._propose(promote(record, self.me.id, is_sync_needed=False), ())
+
+    def _pursue_hand_over(self, record: GroupRecord) -> None:
+        if self._hand_over is None or self._is_proposing:
+            return
+        try:
+            handed_over = self._hand_over.pursue(record)
+        except NotAllowed:
+            self._hand_over.abandon()
+            self._hand_over = None
+            self._freeze_or_thaw(record)
+            return
+        if handed_over is not None:
+            self._propose(handed_over, ())
 
     def _reclaim(self, record: GroupRecord) -> None:
         """We are no member, but may have the best copy that is left.

@@ -69,6 +69,14 @@ def mirroring_of(
     )
 
 
+def nodes_for_masters(policy: Mapping[str, object], running: Sequence[str]) -> list[str]:
+    """Where a new queue may be declared that is put where there is room for it."""
+    mirroring = mirroring_of(policy)
+    if mirroring is None or mirroring.mode is not MirrorMode.NODES:
+        return list(running)
+    return [node for node in running if node in mirroring.nodes]
+
+
 def wanted_copies(
     mirroring: Mirroring,
     present: Copies,

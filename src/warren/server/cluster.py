@@ -48,6 +48,7 @@ from warren.metadata.store import (
 )
 from warren.model.errors import AmqpError
 from warren.model.records import QueueRecord
+from warren.policy.wanted_copies import nodes_for_masters
 from warren.queues.settings import QueueSettings
 from warren.server.applied_reports import AppliedReports
 from warren.server.cluster_store import ClusterStore
@@ -124,6 +125,7 @@ class Cluster:
         self.broker.lease_ttl_s = SESSION_TTL_S
         self.broker.companions_of_queue = self.mirrors.keys_of
         self.broker.outlives_home = self.mirrors.lifetimes.outlives_home
+        self.broker.is_masterless = self.mirrors.lifetimes.is_masterless
         self.membership.is_only_on = self.mirrors.lifetimes.is_only_on
         self.membership.forget_copies = partial(forget_copies, self.mirrors)
         self.broker.until_ready = self.mirrors.keeper.until_mirrored
@@ -380,7 +382,9 @@ class Cluster:
             self._lost_askers[node] = asker
         return self._lost_askers[node]
 
-    def _nodes_taking_part(self) -> list[str]:
+    @property
+    def nodes_taking_part(self) -> list[str]:
+        """Those that run and are in service."""
         return [node for node in self.running_nodes if not self.is_node_drained(node)]
 
     def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
@@ -389,11 +393,11 @@ class Cluster:
         locator = locator_of(record, policy, configured)
         if record.exclusive or locator is Locator.CLIENT_LOCAL:
             return self.name
-        masters = dict.fromkeys(self._nodes_taking_part(), 0)
+        counts = self.mirrors.moved_masters()
         for vhost in self.broker.vhosts.values():
-            for node, count in vhost.homes.items():
-                if node in masters:
-                    masters[node] += count
+            counts.update(vhost.homes)
+        candidates = nodes_for_masters(policy, self.nodes_taking_part)
+        masters = {node: counts[node] for node in candidates}
         return home_for(locator, self.name, masters, random.choice)
 
 

@@ -1,7 +1,8 @@
 """Taking a node out of service and back: maintenance mode, and a reset.
 
-A drained node has no clients and gets no new queues; those it has stay, and are served to clients
-of other nodes. As in RabbitMQ, it is in service again after a restart.
+A drained node has no clients and gets no new queues. Other nodes take over the queues that they
+have a copy of, which RabbitMQ leaves to the moment when the node stops; all others stay, and are
+served to clients of other nodes. As in RabbitMQ, it is in service again after a restart.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Maintenance:
         self._connections = connections
         self._cluster = cluster
 
-    def drain(self) -> None:
+    async def drain(self) -> None:
         if self.is_drained:
             return
         _log.warning("node is put into maintenance mode", connections=len(self._connections))
@@ -39,6 +40,8 @@ class Maintenance:
         for connection in self._connections:
             connection.shut_down(DRAIN_REASON)
         self._tell(True)
+        if self._cluster is not None:
+            await self._cluster.mirrors.lifetimes.hand_over_all()
 
     async def revive(self) -> None:
         """Raises CannotListenError if somebody has taken an address meanwhile."""
@@ -53,7 +56,7 @@ class Maintenance:
 
         Raises MetadataUnavailable if the cluster cannot be told, unless that is all the same.
         """
-        self.drain()
+        await self.drain()
         if self._cluster is None:
             return
         try:

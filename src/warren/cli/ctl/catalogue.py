@@ -21,6 +21,7 @@ from warren.cli.ctl import (
     policies,
     queue_listing,
     queues,
+    rebalancing,
     settings,
     users,
     vhosts,
@@ -29,8 +30,8 @@ from warren.cli.ctl.verbs import Verb
 
 _FAMILIES: Final = (
     access, assistance, cluster_status, clustering, connections, definitions, health, mirrors,
-    node_status, nodes, object_listing, parameters, policies, queue_listing, queues, settings,
-    users, vhosts,
+    node_status, nodes, object_listing, parameters, policies, queue_listing, queues,
+    rebalancing, settings, users, vhosts,
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {

@@ -73,7 +73,7 @@ async def _enable_feature_flag(call: Call) -> None:
 
 
 async def _nothing_to_do(_call: Call) -> None:
-    """One node has nothing to balance, and figures that start anew help nobody."""
+    """Figures that start anew help nobody."""
 
 
 RESOURCES: Final = (
@@ -82,7 +82,6 @@ RESOURCES: Final = (
     Resource(path="/auth", rule=EVERYBODY, get=_auth),
     Resource(path="/feature-flags", rule=ADMINISTRATORS, get=_feature_flags),
     Resource(path="/feature-flags/{name}/enable", rule=ADMINISTRATORS, put=_enable_feature_flag),
-    Resource(path="/rebalance/queues", rule=ADMINISTRATORS, post=_nothing_to_do),
     Resource(path="/reset", rule=ADMINISTRATORS, delete=_nothing_to_do),
     Resource(
         path="/reset/{node}",

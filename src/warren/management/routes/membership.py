@@ -42,7 +42,7 @@ async def _forget(call: Call) -> JsonObject:
 async def _maintain(call: Call) -> None:
     is_drained = (await call.body()).boolean("drained", True)
     if is_drained:
-        call.node.maintenance.drain()
+        await call.node.maintenance.drain()
         return
     try:
         await call.node.maintenance.revive()

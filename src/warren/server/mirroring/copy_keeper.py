@@ -18,7 +18,14 @@ from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Delete, MetadataError
 from warren.mirror.group_record import GroupRecord, node_of
 from warren.model.records import QueueRecord
-from warren.policy.wanted_copies import Choose, Copies, Mirroring, mirroring_of, wanted_copies
+from warren.policy.wanted_copies import (
+    Choose,
+    Copies,
+    Mirroring,
+    MirrorMode,
+    mirroring_of,
+    wanted_copies,
+)
 from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
@@ -49,6 +56,10 @@ class CopyKeeper:
         self._has_changed.set()
         self._has_changed = asyncio.Event()
 
+    async def until_changed(self) -> None:
+        """Something about some queue, or its group."""
+        await self._has_changed.wait()
+
     def look_at_all(self) -> None:
         for vhost in self._mirrors.broker.vhosts.values():
             if any("ha-mode" in p.policy.definition for p in vhost.policies.policies.policies):
@@ -74,7 +85,11 @@ class CopyKeeper:
             return
         group = host.replica.record
         if group is not None and host.replica.master is not None:
-            self._ask_and_expel(host, group, self._wanted(mirroring, group, random.sample))
+            wanted = self._wanted(mirroring, group, random.sample)
+            wanted = self._mirrors.relocations.applied_to(name, group, wanted)
+            self._ask_and_expel(host, group, wanted)
+            if wanted.master != node_of(group.leader):
+                self._move(host, group, wanted)
             if host.sync is not None:
                 host.sync.consider()
             is_back = queue.record.node == self._mirrors.cluster.name
@@ -106,10 +121,22 @@ class CopyKeeper:
             if node not in present:
                 self._mirrors.tell(node, BecomeMirror(*host.name, group.uid))
         for node, member in present.items():
-            if node not in wanted.mirrors and member.id != group.leader:
+            if node not in (*wanted.mirrors, wanted.master) and member.id != group.leader:
                 # One that is not there keeps what it has, for when it comes back.
                 is_running = node in self._mirrors.cluster.running_nodes
                 host.replica.expel(member.id, is_unwanted=is_running)
+
+    def _move(self, host: ReplicaOfNode, group: GroupRecord, wanted: Copies) -> None:
+        """Have the copy of another node lead, if it lacks nothing."""
+        keeps_copy = self._mirrors.cluster.name in wanted.mirrors and self.is_fixed(host)
+        for member in group.live:
+            if member.node == wanted.master and member.id in group.insync:
+                host.replica.hand_over(member.id, keeps_copy=keeps_copy)
+
+    def is_fixed(self, host: ReplicaOfNode) -> bool:
+        """Whether the policy says on which nodes there are copies, not only how many."""
+        mirroring = mirroring_of(host.policy)
+        return mirroring is not None and mirroring.mode is not MirrorMode.EXACTLY
 
     async def _dissolve(self, host: ReplicaOfNode) -> None:
         """The queue is not to be mirrored any more, and is not.
@@ -128,7 +155,7 @@ class CopyKeeper:
         with suppress(TimeoutError):
             async with asyncio.timeout(DECLARE_S_MAX):
                 while not self._is_as_wanted((record.vhost, record.name)):
-                    await self._has_changed.wait()
+                    await self.until_changed()
 
     def _is_as_wanted(self, name: QueueName) -> bool:
         queue = self._find(name)

@@ -49,8 +49,11 @@ class Homes:
 
     def note_mirrored(self, remote: RemoteQueue) -> None:
         """Whether there is another copy that could be its home if this one is lost."""
-        record = remote.record
-        remote.is_mirrored = bool(self._mirrors.survivors_of(record)) or self._may_return(record)
+        remote.is_mirrored = self.may_have_home(remote.record)
+
+    def may_have_home(self, record: QueueRecord) -> bool:
+        """Somebody who runs has, or may have, a copy that it could lead with."""
+        return bool(self._mirrors.survivors_of(record)) or self._may_return(record)
 
     def _may_return(self, record: QueueRecord) -> bool:
         """A node that runs has had a copy in an earlier life: it may be on its disk."""

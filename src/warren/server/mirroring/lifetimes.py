@@ -12,8 +12,9 @@ order says in the group's record what shall be.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from warren.cluster.remote_queue import RemoteQueue
 from warren.metadata.keys import group_key
@@ -35,6 +36,9 @@ from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
 
 if TYPE_CHECKING:
     from warren.server.mirroring.mirrors import Mirrors
+
+HAND_OVER_S_MAX: Final = 10.0
+"""A node that stops does not wait longer for others to take over."""
 
 _log = EventLog("mirror")
 
@@ -58,6 +62,12 @@ class Lifetimes:
             return record.node == node
         return all(node_of(member) == node for member in group.insync)
 
+    def is_masterless(self, record: QueueRecord) -> bool:
+        """Nobody leads it, and nobody who runs will."""
+        if self._mirrors.group_of(record) is None or self._mirrors.home_of(record):
+            return False
+        return not self._mirrors.cluster.homes.may_have_home(record)
+
     def may_lose_messages(self, record: QueueRecord, group: GroupRecord) -> bool:
         """Rather than wait for a node that has them."""
         mirroring = self._mirroring_of(record)
@@ -73,6 +83,8 @@ class Lifetimes:
 
         Unless a policy says so, or somebody has as much.
         """
+        self._mirrors.is_stopping = True
+        await self.hand_over_all()
         with suppress(MetadataError):
             for host in tuple(self._mirrors.replicas.values()):
                 queue = self._find(host.name)
@@ -81,6 +93,28 @@ class Lifetimes:
                 mirroring = self._mirroring_of(queue.record)
                 if mirroring is None or not mirroring.promotes_unsynced_on_shutdown:
                     await self._stop(host)
+
+    async def hand_over_all(self) -> None:
+        """Have the mirrors lead that lack nothing, on nodes that are in service; for a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER_S_MAX):
+                while [host for host in self._led() if self._hand_over(host)]:
+                    await self._mirrors.keeper.until_changed()
+
+    def _led(self) -> list[ReplicaOfNode]:
+        return [host for host in self._mirrors.replicas.values() if host.replica.master is not None]
+
+    def _hand_over(self, host: ReplicaOfNode) -> bool:
+        """False if nobody could lead instead."""
+        record, taking_part = host.replica.record, self._mirrors.cluster.nodes_taking_part
+        assert record is not None, "a master has read there that it is one"
+        for member in sorted(record.live, key=lambda member: member.joined_view):
+            is_other = member.id != record.leader and member.id in record.insync
+            if is_other and member.node in taking_part:
+                keeps_copy = self._mirrors.is_stopping or self._mirrors.keeper.is_fixed(host)
+                host.replica.hand_over(member.id, keeps_copy=keeps_copy)
+                return True
+        return False
 
     async def _stop(self, host: ReplicaOfNode) -> None:
         assert host.replica.record is not None, "a master has read there that it is one"

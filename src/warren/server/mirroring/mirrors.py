@@ -9,6 +9,7 @@ hears of, and the queues of this node that its decisions are about.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ from warren.mirror.group_record import (
     SessionGone,
     decode_record,
     make_member_id,
+    node_of,
 )
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
@@ -43,6 +45,7 @@ from warren.server.mirroring.group_log import GroupLog
 from warren.server.mirroring.homes import make_inbox
 from warren.server.mirroring.kept_copies import KeptCopies
 from warren.server.mirroring.lifetimes import Lifetimes
+from warren.server.mirroring.relocating import Relocations
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
 from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
 from warren.storage.variable_queue import VariableQueue
@@ -74,6 +77,8 @@ class Mirrors(LinkUser):
         self._kept = KeptCopies(cluster.name)
         self.sync_bytes_per_s = throughput_of(context.config)
         self.lifetimes = Lifetimes(self)
+        self.relocations = Relocations(self)
+        self.is_stopping = False
         self.keeper = CopyKeeper(self)
         self.group_log = GroupLog(self._is_led_here)
         context.queue_factory.home_of = self.home_of
@@ -296,6 +301,17 @@ class Mirrors(LinkUser):
         entry = self.records.get((record.vhost, record.name))
         return None if entry is None else entry[0]
 
+    def moved_masters(self) -> Counter[str]:
+        """By node: how many more masters of mirrored queues it has than were declared there."""
+        moved: Counter[str] = Counter()
+        for (vhost, queue), (group, _) in self.records.items():
+            at = self.broker.vhosts.get(vhost)
+            found = None if at is None else at.queues.get(queue)
+            if found is not None:
+                moved[found.record.node] -= 1
+                moved[node_of(group.leader)] += 1
+        return moved
+
     # Nodes and links.
 
     def session_ended(self, node: str, incarnation: str) -> None:
@@ -370,7 +386,7 @@ class Mirrors(LinkUser):
             # The leader may have heard before us that there is a group.
             self._invitations[name] = wanted
             return
-        if name in self.replicas:
+        if name in self.replicas or self.is_stopping:
             return
         if vhost is None or wanted.queue not in vhost.queues or wanted.vhost not in self.storages:
             return

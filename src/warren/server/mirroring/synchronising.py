@@ -40,7 +40,9 @@ class SyncOfQueue:
 
     def consider(self) -> None:
         mirroring = self._mirroring
-        self.synchroniser.consider(mirroring is not None and mirroring.is_sync_automatic)
+        is_automatic = mirroring is not None and mirroring.is_sync_automatic
+        is_moving = self._host.mirrors.relocations.is_wanted(self._host.name)
+        self.synchroniser.consider(is_automatic or is_moving)
 
     @property
     def _mirroring(self) -> Mirroring | None:

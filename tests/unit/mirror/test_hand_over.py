@@ -1,0 +1,115 @@
+"""A leader that is well leaves its group to somebody: the record, and what becomes of messages."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from replica_world import ReplicaWorld, message
+from warren.mirror.group_record import (
+    GroupRecord,
+    Member,
+    NotAllowed,
+    SessionGone,
+    add_right_of,
+    admit_to_insync,
+    create,
+    drop_from_insync,
+    erase,
+    hand_over,
+    heir_of,
+    mark_dead,
+    promote,
+)
+from warren.mirror.hand_over import HandOver
+
+
+def member(name: str) -> Member:
+    return Member(f"{name}/1/1", name, "1")
+
+
+def ident(name: str) -> str:
+    return member(name).id
+
+
+def ring(*names: str) -> GroupRecord:
+    """The first one leads, the others came in this order; all are in sync."""
+    record = create("uid", member(names[0]))
+    for left, name in pairwise(names):
+        record = add_right_of(record, ident(left), member(name))
+        record = admit_to_insync(record, ident(names[0]), ident(name))
+    return record
+
+
+def left_to(record: GroupRecord, successor: str) -> GroupRecord:
+    """The first leader has left, and nothing of it is under way any more."""
+    left = hand_over(record, ident("a"), ident(successor))
+    return erase(left, ident("b"), frozenset({ident("a")}))
+
+
+def test_a_leader_names_its_successor_though_others_are_older() -> None:
+    left = left_to(ring("a", "b", "c"), "c")
+    heir = heir_of(left)
+    assert heir is not None
+    assert heir.node == "c"
+    promoted = promote(left, heir.id)
+    assert (promoted.leader, promoted.epoch, promoted.successor) == (ident("c"), 2, "")
+    assert set(promoted.insync) == {ident("b"), ident("c")}
+
+
+def test_the_eldest_in_sync_leads_if_the_successor_has_died() -> None:
+    left = left_to(ring("a", "b", "c"), "c")
+    heir = heir_of(mark_dead(left, ident("c"), SessionGone("c", "1")))
+    assert heir is not None
+    assert heir.node == "b"
+
+
+@pytest.mark.parametrize("successor", ["a", "b", "nobody"])
+def test_nobody_is_handed_a_queue_who_lacks_some_of_it(successor: str) -> None:
+    record = drop_from_insync(ring("a", "b", "c"), ident("a"), ident("b"))
+    with pytest.raises(NotAllowed):
+        hand_over(record, ident("a"), ident(successor))
+
+
+@pytest.mark.parametrize("keeps_copy", [True, False])
+def test_the_copy_of_a_leader_that_has_left_counts_for_something_or_not(keeps_copy: bool) -> None:
+    left = hand_over(ring("a", "b"), ident("a"), ident("b"), keeps_copy)
+    assert ("a" in left.recoverable) is keeps_copy
+    assert ident("a") not in left.insync, "others may confirm what it has not got"
+
+
+def test_a_leader_leaves_when_everybody_in_sync_holds_all_it_was_told() -> None:
+    world = ReplicaWorld()
+    record = ring("a", "b", "c")
+    world.master.set_in_sync([ident("b"), ident("c")])
+    world.master.publish(message(1), 0, None, 0)
+    leaving = HandOver(world.master, ident("a"), ident("c"), keeps_copy=False)
+    number = world.master.number
+    assert len(world.sent) == number == 1, "all there was to tell is told"
+    assert leaving.pursue(record) is None
+    world.master.held(ident("b"), number)
+    assert leaving.pursue(record) is None
+    world.master.held(ident("c"), number)
+    handed_over = leaving.pursue(record)
+    assert handed_over is not None
+    assert handed_over.successor == ident("c")
+
+
+def test_what_nobody_waits_for_is_kept_for_the_successor_while_a_leader_leaves() -> None:
+    world = ReplicaWorld()
+    world.master.set_in_sync([ident("b")])
+    world.master.publish(message(1), 0, None, 0)
+    leaving = HandOver(world.master, ident("a"), ident("b"), keeps_copy=False)
+    world.master.publish(message(2), 0, None, 0)
+    world.master.publish(message(3), 0, None, 0)
+    assert [each.message.body for each in world.master.depose()] == [b"2", b"3"]
+    leaving.abandon()
+
+
+def test_a_leader_that_stays_after_all_keeps_nothing_back() -> None:
+    world = ReplicaWorld()
+    world.master.set_in_sync([ident("b")])
+    HandOver(world.master, ident("a"), ident("b"), keeps_copy=False).abandon()
+    world.master.publish(message(1), 0, None, 0)
+    assert world.master.depose() == []
