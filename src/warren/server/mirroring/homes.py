@@ -68,6 +68,12 @@ class Homes:
             if node in map(node_of, group.insync):
                 self.rehome(name)
 
+    def link_stands(self, node: str) -> None:
+        """Queues there were homeless if that took long."""
+        for name, (group, _) in tuple(self._mirrors.records.items()):
+            if node_of(group.leader) == node:
+                self.rehome(name)
+
     def rehome(self, name: tuple[str, str], is_lost: bool = False) -> None:
         """Where a mirrored queue is now; if that is where it `is_lost`, nowhere for the moment."""
         vhost = self._context.broker.vhosts.get(name[0])

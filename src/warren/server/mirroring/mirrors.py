@@ -323,6 +323,7 @@ class Mirrors(LinkUser):
     def link_up(self, node: str) -> None:
         for host in tuple(self.replicas.values()):
             host.replica.link_up(node)
+        self.cluster.homes.link_stands(node)
         asyncio.get_running_loop().call_soon(self.keeper.look_at_all)
 
     def link_down(self, node: str) -> None:
