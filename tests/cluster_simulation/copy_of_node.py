@@ -16,6 +16,7 @@ from warren.mirror.gm_events import Timer
 from warren.mirror.group_record import GroupRecord, Member, SessionGone
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
+from warren.mirror.reach import is_believed
 from warren.mirror.replica import Replica
 from warren.mirror.synchroniser import Synchroniser
 from warren.queues.priority_backing import PriorityBacking
@@ -174,6 +175,12 @@ class SimCopy:
         self.replica.held(member, epoch, number)
         if self.synchroniser is not None:
             self.synchroniser.wake()
+
+    def hear_out_of_reach(self, member: str, suspect: str) -> None:
+        record = self.replica.record
+        is_leading = self.replica.master is not None and record is not None
+        if is_leading and is_believed(record, member, suspect):
+            self.replica.expel(suspect)
 
     def _disk_failed(self) -> None:
         self.replica.leave()

@@ -15,6 +15,7 @@ from warren.mirror.group_record import (
     make_member_id,
     node_of,
 )
+from warren.mirror.reach import blocking_members
 from warren.policy.wanted_copies import Copies, wanted_copies
 
 if TYPE_CHECKING:
@@ -254,22 +255,38 @@ class SimNode:
     def link_changed(self, peer: str, is_up: bool) -> None:
         if is_up:
             self._down_since.pop(peer, None)
-        else:
-            self._down_since.setdefault(peer, self.schedule.now_us)
-            self.schedule.after(SUSPECT_US, lambda: self.when_running(lambda: self._suspect(peer)))
+        elif peer not in self._down_since:
+            self._down_since[peer] = self.schedule.now_us
+            self._look_for_links_soon(peer)
         if self.copy is not None:
             replica = self.copy.replica
             (replica.link_up if is_up else replica.link_down)(peer)
 
+    def _look_for_links_soon(self, peer: str) -> None:
+        self.schedule.after(SUSPECT_US, lambda: self.when_running(lambda: self._suspect(peer)))
+
     def _suspect(self, peer: str) -> None:
         since = self._down_since.get(peer)
-        if since is None or self.schedule.now_us - since < SUSPECT_US or self.copy is None:
+        if since is None or self.schedule.now_us - since < SUSPECT_US:
             return
-        replica = self.copy.replica
-        if replica.master is not None and replica.record is not None:
-            for member in replica.record.live:
-                if member.node == peer:
-                    replica.expel(member.id)
+        self._look_for_links_soon(peer)
+        if self.copy is None or self.copy.replica.record is None:
+            return
+        record, me = self.copy.replica.record, self.copy.replica.me.id
+        for member in blocking_members(record, me, peer):
+            if self.copy.replica.master is not None:
+                self.copy.replica.expel(member)
+            else:
+                self._tell_leader_of(record, me, member)
+
+    def _tell_leader_of(self, record: GroupRecord, me: str, suspect: str) -> None:
+        def arrive(node: SimNode) -> None:
+            if node.copy is not None:
+                node.copy.hear_out_of_reach(me, suspect)
+
+        leader = record.find(record.leader)
+        if leader is not None:
+            self.world.network.send(self.name, leader.node, arrive)
 
     # Copies where the policy wants them.
 
@@ -306,6 +323,10 @@ class SimNode:
             copy.replica.hand_over(successor.id, keeps_copy=False)
 
     def become_mirror(self) -> None:
+        """If this node can: a ring with a cut in it is of no use to anybody."""
+        record = self.stored.record
         is_able = self.has_session and not self.is_disk_full
-        if self.copy is None and is_able and self.stored.record is not None:
-            self._take_part()
+        if self.copy is None and is_able and record is not None:
+            alive = {m.node for m in record.live if self.sessions.get(m.node) == m.incarnation}
+            if not alive & self._down_since.keys():
+                self._take_part()

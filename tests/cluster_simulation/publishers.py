@@ -89,17 +89,17 @@ class Publishers:
             return
         if is_confirmed:
             self._world.witness.confirms(copy, int(message.body))
+        name = origin.split("/", maxsplit=1)[0]
 
         def arrive(_: SimNode) -> None:
             answered = publisher.unanswered.pop(number, None)
             if answered is None:
                 return
             if is_confirmed:
-                self._world.witness.heard_confirm(int(answered.body))
+                self._world.witness.heard_confirm(name, int(answered.body))
             else:
                 self.rejected.add(int(answered.body))
 
-        name = origin.split("/", maxsplit=1)[0]
         if name == copy.node.name:
             arrive(copy.node)
         else:

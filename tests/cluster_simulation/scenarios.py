@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from cluster_simulation.fences import FENCES
+from cluster_simulation.partitions import PARTITIONS
 from cluster_simulation.run import simulate
 from cluster_simulation.summary import Summary
+from cluster_simulation.world import World
+from gm_invariants import Violation
 from gm_scenario import Scenario
+
+Life = Callable[[int], Summary]
 
 
 def random_life(seed: int) -> Summary:
@@ -20,7 +26,18 @@ def multicast(seed: int) -> Summary:
     return Summary(1, confirmed=world.witness.confirms)
 
 
-SCENARIOS: Final[dict[str, Callable[[int], Summary]]] = {
+def scripted(script: Callable[[int], World]) -> Life:
+    def live(seed: int) -> Summary:
+        try:
+            return Summary.of(script(seed))
+        except Violation as violation:
+            raise Violation(f"seed {seed}: {violation}") from violation
+
+    return live
+
+
+SCENARIOS: Final[dict[str, Life]] = {
     "random": random_life,
     "multicast": multicast,
+    **{name: scripted(script) for name, script in (FENCES | PARTITIONS).items()},
 }

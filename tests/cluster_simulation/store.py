@@ -42,6 +42,7 @@ class ClusterStore(RecordStore[GroupRecord]):
         self.history: list[Stored | SessionNews] = []
         self.compacted = 0
         """How much of the history is gone."""
+        self._is_down = False
         self._expiry_us: dict[tuple[str, str], int] = {}
 
     # Sessions.
@@ -73,8 +74,23 @@ class ClusterStore(RecordStore[GroupRecord]):
             self._note(SessionNews(node, incarnation, False))
 
     def _expire(self, session: tuple[str, str]) -> None:
-        if session in self.sessions and self._expiry_us[session] <= self.schedule.now_us:
+        is_due = self._expiry_us.get(session, self.schedule.now_us + 1) <= self.schedule.now_us
+        if is_due and not self._is_down:
             self.end_session(*session)
+
+    def go_down(self) -> None:
+        """Nobody can reach it, and it counts no time."""
+        self._is_down = True
+        for node in self.nodes.values():
+            node.is_cut_from_store = True
+
+    def come_back(self) -> None:
+        """Leases begin anew, as etcd's do when a majority is there again."""
+        self._is_down = False
+        for session in self.sessions:
+            self.keep_alive(*session)
+        for node in self.nodes.values():
+            node.mend_store()
 
     # The record.
 

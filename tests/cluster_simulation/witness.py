@@ -47,7 +47,8 @@ class Witness:
         """Purged, or lost in a way that was allowed."""
         self.unsafe_promotions = 0
         self.promotions = 0
-        self.confirm_times_us: list[int] = []
+        self.heard_us: dict[str, int] = {}
+        """When clients on each node last heard a confirm."""
         self._epoch = 0
         self._actor = ""
         self._epochs_seen: dict[str, int] = {}
@@ -113,9 +114,9 @@ class Witness:
             return node.copy.disk.has_safe(level, sequence)
         return any(written.sequence == sequence for written in node.saved.get(level, ()))
 
-    def heard_confirm(self, body: int) -> None:
+    def heard_confirm(self, node: str, body: int) -> None:
         self.confirmed.add(body)
-        self.confirm_times_us.append(self._world.schedule.now_us)
+        self.heard_us[node] = self._world.schedule.now_us
 
     def delivered(self, copy: SimCopy, queued: QueuedMessage, place: Place) -> None:
         self._acts(copy, "delivers")

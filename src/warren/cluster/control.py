@@ -264,6 +264,15 @@ class Held(_Tagged, frozen=True):
     number: int
 
 
+class OutOfReach(_Tagged, frozen=True):
+    """A mirror tells its master that it cannot reach its neighbour in the ring."""
+
+    uid: str
+    member: str
+    suspect: str
+
+
+MirrorNews: TypeAlias = BecomeMirror | Held | OutOfReach
 OfAsker: TypeAlias = Inquire | WantMore | Dismiss
 OfAnswerer: TypeAlias = AnswerBegins | AnswerPart
 Control: TypeAlias = (
@@ -296,6 +305,7 @@ Control: TypeAlias = (
     | Counted
     | BecomeMirror
     | Held
+    | OutOfReach
     | Ping
 )
 

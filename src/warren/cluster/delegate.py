@@ -31,9 +31,11 @@ from warren.cluster.control import (
     Held,
     Inquire,
     MalformedControl,
+    MirrorNews,
     NoSuchQueue,
     OfAsker,
     OpenQueue,
+    OutOfReach,
     Ping,
     Purge,
     QueueOpened,
@@ -112,7 +114,7 @@ class Delegate:
         self._on_applied = on_applied
         self.on_counted: Callable[[Counted], None] = lambda news: None
         self.on_mirror_frame: Callable[[bytes], None] = lambda body: None
-        self.on_mirror_news: Callable[[BecomeMirror | Held], None] = lambda news: None
+        self.on_mirror_news: Callable[[MirrorNews], None] = lambda news: None
         self._served = ServedQueues(self._method, self._message)
         self._handles = self._served.handles
         self._awaited: dict[int, OpenQueue] = {}
@@ -194,7 +196,7 @@ class Delegate:
                 self._on_applied(revision)
             case Counted():
                 self.on_counted(control)
-            case BecomeMirror() | Held():
+            case BecomeMirror() | Held() | OutOfReach():
                 self.on_mirror_news(control)
             case Ping():
                 self.tell(Ping())

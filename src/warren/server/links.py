@@ -22,10 +22,9 @@ from warren.broker.vhost import VirtualHost
 from warren.cluster.asker import Asker
 from warren.cluster.control import (
     Applied,
-    BecomeMirror,
     Control,
     Counted,
-    Held,
+    MirrorNews,
     OfAsker,
     OpenQueue,
 )
@@ -78,7 +77,7 @@ class LinkUser:
 
     def frame_arrived(self, body: bytes) -> None: ...
 
-    def news_arrived(self, news: BecomeMirror | Held) -> None: ...
+    def news_arrived(self, news: MirrorNews) -> None: ...
 
     def link_up(self, node: str) -> None: ...
 

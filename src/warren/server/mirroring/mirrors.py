@@ -15,7 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.broker.broker import Broker
-from warren.cluster.control import BecomeMirror, Held, OpenQueue
+from warren.cluster.control import BecomeMirror, Held, MirrorNews, OpenQueue
 from warren.cluster.inbox import Inbox
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import decode_session
@@ -47,6 +47,7 @@ from warren.server.mirroring.kept_copies import KeptCopies
 from warren.server.mirroring.lifetimes import Lifetimes
 from warren.server.mirroring.relocating import Relocations
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
+from warren.server.mirroring.suspicion import Suspicion
 from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
 from warren.storage.variable_queue import VariableQueue
 from warren.storage.vhost_storage import VhostStorage, level_name
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from warren.server.cluster import Cluster
 
 COMING_HOME_S: Final = 0.01
-SUSPECT_S: Final = 2.0
-"""A mirror that there is no link to for so long is put out: confirms wait for it."""
 DISK_RETRY_S: Final = 1.0
 
 _log = EventLog("mirror")
@@ -80,6 +79,7 @@ class Mirrors(LinkUser):
         self.relocations = Relocations(self)
         self.is_stopping = False
         self.keeper = CopyKeeper(self)
+        self._suspicion = Suspicion(self)
         self.group_log = GroupLog(self._is_led_here)
         context.queue_factory.home_of = self.home_of
 
@@ -116,7 +116,7 @@ class Mirrors(LinkUser):
         if asked is not None:
             asked.asker.mirror_frame(b"".join(buffers))
 
-    def tell(self, node: str, news: BecomeMirror | Held) -> None:
+    def tell(self, node: str, news: MirrorNews) -> None:
         asked = self.cluster.links.nodes.get(node)
         if asked is not None:
             asked.asker.tell(news)
@@ -184,7 +184,7 @@ class Mirrors(LinkUser):
         self._tell_ends(host, group)
         host.replica.record_changed(group, revision)
         for node in self.cluster.sessions:
-            if not self._is_linked(node):
+            if not self.is_linked(node):
                 host.replica.link_down(node)
         host.replica.join(mirror)
         _log.info("mirror is joining", queue=str(host))
@@ -208,7 +208,7 @@ class Mirrors(LinkUser):
         vhost = self.broker.vhosts[name[0]]
         return vhost.policies.settings_of(vhost.queues[name[1]].record)
 
-    def _is_linked(self, node: str) -> bool:
+    def is_linked(self, node: str) -> bool:
         asked = self.cluster.links.nodes.get(node)
         return asked is not None and asked.asker.output is not None
 
@@ -321,6 +321,7 @@ class Mirrors(LinkUser):
         self.spawn(self.lifetimes.remove_lost())
 
     def link_up(self, node: str) -> None:
+        self._suspicion.link_up(node)
         for host in tuple(self.replicas.values()):
             host.replica.link_up(node)
         self.cluster.homes.link_stands(node)
@@ -329,20 +330,7 @@ class Mirrors(LinkUser):
     def link_down(self, node: str) -> None:
         for host in tuple(self.replicas.values()):
             host.replica.link_down(node)
-        asyncio.get_running_loop().call_later(SUSPECT_S, self._suspect, node)
-
-    def _suspect(self, node: str) -> None:
-        """Mirrors that cannot be reached keep everybody waiting: those led here are put out."""
-        if self._is_linked(node):
-            return
-        for host in tuple(self.replicas.values()):
-            group = host.replica.record
-            if host.replica.master is None or group is None:
-                continue
-            for member in group.live:
-                if member.node == node:
-                    _log.warning("mirror cannot be reached", queue=str(host), node=node)
-                    host.replica.expel(member.id)
+        self._suspicion.link_down(node)
 
     def frame_arrived(self, body: bytes) -> None:
         try:
@@ -354,15 +342,19 @@ class Mirrors(LinkUser):
         if host is not None:
             host.replica.frame_arrived(frame, payloads)
 
-    def news_arrived(self, news: BecomeMirror | Held) -> None:
+    def news_arrived(self, news: MirrorNews) -> None:
         if isinstance(news, BecomeMirror):
             self.become_mirror(news)
             return
         host = self._by_uid.get(news.uid)
-        if host is not None:
+        if host is None:
+            return
+        if isinstance(news, Held):
             host.replica.held(news.member, news.epoch, news.number)
             if host.sync is not None:
                 host.sync.synchroniser.wake()
+        else:
+            self._suspicion.told(host, news)
 
     def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
         return make_inbox(queue, control)
@@ -395,8 +387,13 @@ class Mirrors(LinkUser):
             # A copy that cannot be written would keep all publishers waiting, and be put out.
             asyncio.get_running_loop().call_later(DISK_RETRY_S, self.become_mirror, wanted)
             return
-        host = self._add(name, wanted.uid)
-        self._take_part(host, host.make_mirror(self._kept.take(name, wanted.uid)))
+        if self._reaches_all(entry[0]):  # or is asked again: a ring with a cut in it is useless
+            host = self._add(name, wanted.uid)
+            self._take_part(host, host.make_mirror(self._kept.take(name, wanted.uid)))
+
+    def _reaches_all(self, group: GroupRecord) -> bool:
+        alive = [m.node for m in group.live if self._incarnation_of(m) == m.incarnation]
+        return all(self.is_linked(node) for node in alive if node != self.cluster.name)
 
     # Groups.
 

@@ -1,0 +1,110 @@
+"""A cluster of three under load, to which a script does something and sees what comes of it.
+
+`a` leads, `b` and `c` are in sync. Publishers work on all three nodes and consumers with the
+leader, all the time; the witness watches, so whatever a script does, nobody confirms or delivers
+beside the leader and nothing confirmed is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_simulation.node import SUSPECT_US
+from cluster_simulation.store import LEASE_US
+from cluster_simulation.world import EVERYWHERE, World
+from gm_invariants import Violation
+from warren.mirror.group_record import GroupRecord, node_of
+from warren.policy.wanted_copies import Mirroring
+
+PUBLISH_US: Final = 40_000
+CONSUME_US: Final = 40_000
+BEGIN_US: Final = 800_000
+FAILOVER_US: Final = LEASE_US + 1_000_000
+"""The longest that a queue stands still when its leader is cut off."""
+PUT_OUT_US: Final = SUSPECT_US + 600_000
+"""The longest that it does when a mirror is."""
+WATCH_US: Final = 1_000_000
+
+
+class Stage:
+    def __init__(self, seed: int, mirroring: Mirroring = EVERYWHERE) -> None:
+        self.world = World(seed)
+        self.world.mirroring = mirroring
+        self.world.start()
+        self.world.every(PUBLISH_US, self._publish)
+        self.world.every(CONSUME_US, self._consume)
+        self.wait(BEGIN_US)
+        self.require(self.leader == "a", "a does not lead")
+
+    def _publish(self) -> None:
+        if not self.world.is_peaceful:
+            for node in self.world.nodes.values():
+                self.world.publishers.publish(node)
+
+    def _consume(self) -> None:
+        if not self.world.is_peaceful:
+            self.world.consume()
+
+    # What is seen.
+
+    @property
+    def record(self) -> GroupRecord:
+        record = self.world.store.value
+        assert record is not None
+        return record
+
+    @property
+    def leader(self) -> str:
+        return node_of(self.record.leader)
+
+    @property
+    def in_sync(self) -> str:
+        return "".join(sorted(set(map(node_of, self.record.insync))))
+
+    def require(self, is_so: bool, otherwise: str) -> None:
+        if not is_so:
+            now_ms = self.world.schedule.now_us / 1_000
+            raise Violation(f"at {now_ms:.0f} ms: {otherwise}: {self.record}")
+
+    def heard(self) -> str:
+        """On which nodes clients hear confirms now; it takes a while to see."""
+        before_us = self.world.schedule.now_us
+        self.wait(WATCH_US)
+        times_us = self.world.witness.heard_us
+        return "".join(name for name in "abc" if times_us.get(name, 0) > before_us)
+
+    # What is done.
+
+    def wait(self, duration_us: int) -> None:
+        self.world.run(duration_us)
+
+    def cut(self, *pairs: str) -> None:
+        """Both ways; the store can be reached."""
+        for one, other in pairs:
+            self.world.split(one, other)
+
+    def isolate(self, name: str) -> None:
+        """From everybody and everything."""
+        self.world.split(name, [other for other in self.world.nodes if other != name])
+        self.world.nodes[name].is_cut_from_store = True
+
+    def rejoin(self, name: str) -> None:
+        for other in self.world.nodes:
+            if other != name:
+                self.world.mend(name, other)
+                self.world.mend(other, name)
+        self.world.nodes[name].mend_store()
+
+    def kill(self, name: str) -> None:
+        self.world.nodes[name].kill()
+
+    def start(self, name: str) -> None:
+        self.world.nodes[name].start()
+
+    def end(self, leader: str = "") -> World:
+        """Everything heals: all copies are in sync, nothing is lost, and so on."""
+        self.world.make_peace()
+        self.world.come_to_rest()
+        self.require(not leader or self.leader in leader, f"the leader is not among {leader}")
+        self.world.witness.reckon()
+        return self.world
