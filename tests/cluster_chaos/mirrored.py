@@ -47,7 +47,8 @@ class MirroredChaos(Chaos):
             ) else [*self._kinds]  # fmt: skip
         kind = self._to_come.pop(0)
         self.expected.count(f"round of {kind}")
-        self.expected.may_nack = kind not in NO_NACKS
+        # On a slow machine another node than the one that is hurt may lose its session, too.
+        self.expected.may_nack = kind not in NO_NACKS or self.is_slow_machine
         return HARMS[kind](self.world, self.chance, seconds)
 
     def _declare_mail_queues(self) -> None:
