@@ -10,6 +10,7 @@ from pamqp import commands
 
 from warren.channels.channel import Channel
 from warren.channels.channel_events import consumer_created, consumer_deleted
+from warren.channels.closing import is_gone
 from warren.channels.finding import ask_where_it_is
 from warren.channels.names import arguments_of, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_replies
@@ -61,6 +62,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> Coroutine[Any, 
 def _consume(
     channel: Channel, method: commands.Basic.Consume, queue: AbstractQueue, tag: str
 ) -> Coroutine[Any, Any, None] | None:
+    if is_gone(channel):
+        return None
     arguments = arguments_of(method)
     validate_consumer_arguments(queue.record, arguments)
     if queue.settings.queue_type is QueueType.STREAM:
@@ -72,6 +75,9 @@ def _consume(
     consumer.on_cancelled = lambda gone: _cancelled_by_server(channel, gone)
 
     def started() -> None:
+        if is_gone(channel):
+            consumer.queue.remove_consumer(consumer)
+            return
         channel.consumers[tag] = consumer
         _consume_ok(channel, method, tag)
         consumer_created(channel, consumer)
@@ -183,6 +189,9 @@ def _get_empty(channel: Channel, queue: AbstractQueue) -> Method:
 def _send_get_ok(channel: Channel, queue: AbstractQueue, fetched: Fetched, no_ack: bool) -> None:
     queued, messages_left = fetched
     assert queued is not None, "get-empty says that there is none"
+    if is_gone(channel):
+        queue.requeued([queued])
+        return
     for counters in (channel.counters, queue.counters):
         counters.get += not no_ack
         counters.get_no_ack += no_ack

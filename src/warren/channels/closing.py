@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from warren.queues.boundary import AbstractQueue
 
 
+def is_gone(channel: Channel) -> bool:
+    """Whether it has ended, perhaps while somebody else was asked for an answer.
+
+    Nothing may be given to it any more: nobody would take that back.
+    """
+    return channel.is_closing or channel.session.intake.is_closed
+
+
 def tell_confirms(channel: Channel) -> None:
     """The last chance to tell what is safe by now, unless the node may not tell."""
     if channel.confirms is not None:
