@@ -80,6 +80,19 @@ def test_a_form_from_elsewhere_changes_nothing(page: Page, broker: BrokerProcess
     assert status({"csrf": token}) == 200
 
 
+def test_addresses_of_rabbitmqs_page_lead_to_what_they_lead_to_there(
+    visitor: Callable[[], Page], page: Page
+) -> None:
+    stranger = visitor()
+    for address in ("/api", "/api/", "/doc/stats.html"):
+        stranger.goto(address)
+        expect(stranger.get_by_role("heading", name="The HTTP API")).to_be_visible()
+    stranger.goto("/cli")
+    expect(stranger.get_by_role("heading", name="The command line")).to_be_visible()
+    page.goto("/#/queues")
+    expect(page.get_by_role("heading", name="Queues")).to_be_visible()
+
+
 def test_the_theme_is_the_systems_until_somebody_chooses_another(page: Page) -> None:
     def ground() -> str:
         return str(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))

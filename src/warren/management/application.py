@@ -58,10 +58,11 @@ FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
 )
 
 # Where RabbitMQ sends those who come by these addresses.
+_API_INDEX: Final = "/api/index.html"
 _MOVED: Final = {
-    "/api": "/api/index.html",
-    "/api/": "/api/index.html",
-    "/doc/stats.html": "/api/index.html",
+    "/api": _API_INDEX,
+    "/api/": _API_INDEX,
+    "/doc/stats.html": _API_INDEX,
     "/cli": "/cli/index.html",
     "/cli/": "/cli/index.html",
 }
@@ -71,7 +72,9 @@ def build_application(node: Node) -> Starlette:
     if node.config.load_definitions:
         node.before_clients.append(lambda: load_definitions(node))
     node.statistics.machine_figures = lambda: machine_figures(node)
-    dispatch = Dispatch(node, [resource for family in FAMILIES for resource in family])
+    resources = [resource for family in FAMILIES for resource in family]
+    dispatch = Dispatch(node, resources)
+    site = Site(node, dispatch, resources)
     if node.cluster is not None:
         node.cluster.links.answerer = answering(dispatch)
     return Starlette(
@@ -79,8 +82,9 @@ def build_application(node: Node) -> Starlette:
             ready_route(lambda: node.is_ready),
             *metrics_routes(node),
             *(Route(path, _moved(to)) for path, to in _MOVED.items()),
+            Route(_API_INDEX, site),
             Mount("/api", app=dispatch),
-            Mount("/", app=Site(node, dispatch)),
+            Mount("/", app=site),
         ],
         exception_handlers={
             404: _not_found,

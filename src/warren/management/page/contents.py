@@ -16,6 +16,7 @@ from warren.management.page.pages import (
     policies,
     queue,
     queues,
+    references,
 )
 from warren.management.page.site import Page
 
@@ -30,5 +31,6 @@ PAGES: Final[tuple[Page, ...]] = (
     *queue.PAGES,
     *dead_letters.PAGES,
     *policies.PAGES,
+    *references.PAGES,
     *admin.PAGES,
 )

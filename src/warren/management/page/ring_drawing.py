@@ -11,19 +11,29 @@ from typing import Final, NamedTuple
 
 from warren.management.json import JsonObject
 
-WIDTH: Final = 380
-HEIGHT: Final = 300
+WIDTH: Final = 480
+HEIGHT: Final = 310
 _RADIUS: Final = 96
 _MEMBER_RADIUS: Final = 25
 _GAP: Final = 8
 _FULL: Final = 100
+# Above or below rather than beside.
+_STEEP: Final = 0.3
+
+
+class Label(NamedTuple):
+    """Outside the circle, so that no arrow goes through it."""
+
+    x: float
+    y: float
+    anchor: str
 
 
 class Place(NamedTuple):
     member: JsonObject
     x: float
     y: float
-    label_y: float
+    label: Label
     share: float | None
     """Of what there is, how much it has, in per cent; None while nobody can say."""
 
@@ -60,18 +70,25 @@ def _angle(number: float, count: int) -> float:
 
 
 def _point(angle: float) -> tuple[float, float]:
-    return WIDTH / 2 + _RADIUS * math.cos(angle), HEIGHT / 2 - 8 + _RADIUS * math.sin(angle)
+    return WIDTH / 2 + _RADIUS * math.cos(angle), HEIGHT / 2 + _RADIUS * math.sin(angle)
 
 
 def _place(member: JsonObject, number: int, count: int, messages: int) -> Place:
-    x, y = _point(_angle(number, count))
+    angle = _angle(number, count)
+    x, y = _point(angle)
     lacking = member["lacking"]
     share: float | None = None
     if lacking is not None:
         share = _FULL * (1 - min(lacking, messages) / messages) if messages else _FULL
         share = min(share, _FULL - 1) if lacking else _FULL
-    label_y = y + _MEMBER_RADIUS + 17
-    return Place(member, round(x, 1), round(y, 1), round(label_y, 1), share)
+    return Place(member, round(x, 1), round(y, 1), _label(x, y, angle), share)
+
+
+def _label(x: float, y: float, angle: float) -> Label:
+    away = _MEMBER_RADIUS + 9
+    across, down = math.cos(angle), math.sin(angle)
+    anchor = "middle" if abs(across) < _STEEP else "start" if across > 0 else "end"
+    return Label(round(x + away * across, 1), round(y + (away + 5) * down + 5, 1), anchor)
 
 
 def _arc(number: int, count: int) -> str:

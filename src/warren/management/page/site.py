@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote, urlsplit
@@ -23,6 +23,7 @@ from warren.management.page.asking import Refused
 from warren.management.page.signing import SESSION_S, Signer, key_of
 from warren.management.page.visit import FORM_BYTES_MAX, Visit
 from warren.management.paths import PathTree, path_parts
+from warren.management.resource import Resource
 
 if TYPE_CHECKING:
     from warren.management.page.rendering import Renderer
@@ -65,9 +66,10 @@ class Page:
 class Site:
     """An ASGI application for every address that is nobody else's."""
 
-    def __init__(self, node: Node, dispatch: ASGIApp) -> None:
+    def __init__(self, node: Node, dispatch: ASGIApp, resources: Sequence[Resource]) -> None:
         self.node = node
         self.dispatch = dispatch
+        self.resources = resources
         self.signer = Signer(key_of(node), time.time)
         self._renderer: Renderer | None = None
         self._tree = PathTree[Page]()
@@ -112,7 +114,7 @@ class Site:
         try:
             return await self._respond(visit, page)
         except Refused as refused:
-            return _refusal_page(visit, refused.status, refused.reason)
+            return await _refusal_page(visit, refused.status, refused.reason)
         except Refusal as refusal:
             return refusal.response()
         except ClientDisconnect:
@@ -198,7 +200,7 @@ def _require_same_site(request: Request) -> None:
         raise Refused(403, "This form came from another site.")
 
 
-def _refusal_page(visit: Visit, status: int, reason: str) -> Response:
+async def _refusal_page(visit: Visit, status: int, reason: str) -> Response:
     if visit.is_partial:
-        return visit.page("refusal_part.html", status, reason=reason)
-    return visit.page("refusal.html", status, code=status, reason=reason)
+        return await visit.page("refusal_part.html", status, reason=reason)
+    return await visit.page("refusal.html", status, code=status, reason=reason)

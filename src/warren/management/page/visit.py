@@ -125,8 +125,8 @@ class Visit:
 
     # How it is answered.
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        text = self.site.renderer.render(self, template, values)
+    async def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        text = await self.site.renderer.render(self, template, values)
         response = HTMLResponse(text, status)
         if NOTE_COOKIE in self.request.cookies and not self.is_partial:
             response.delete_cookie(NOTE_COOKIE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
@@ -21,12 +21,18 @@ from warren.management.errors import bad_request, no_such_object
 from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.sorting import LACKING
-from warren.management.views.copies import group_of
+from warren.management.views.copies import group_of, last_home_of
+from warren.management.views.policies import policy_of_queue
 from warren.management.views.queues import DOWN, show_any_queue, show_queue
+from warren.model.counters import MESSAGE_COUNTERS
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.server.connection import AmqpConnection
+from warren.statistics.figures import DELIVERED
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
 
 NAME_BYTES_MAX: Final = 255
 
@@ -51,6 +57,40 @@ _KEYS: Final[dict[str, Callable[[AbstractQueue], Json]]] = {
     "type": attrgetter("settings.queue_type.value"),
     "vhost": attrgetter("record.vhost"),
 }
+
+
+def _rate(*names: str) -> Callable[[AbstractQueue], Json]:
+    """How fast these counters of it grow, together."""
+    places = [MESSAGE_COUNTERS.index(name) for name in names]
+
+    def rate(queue: AbstractQueue) -> Json:
+        rates = None if queue.is_remote else queue.counters.rates
+        return LACKING if rates is None else sum([rates[place] for place in places])
+
+    return rate
+
+
+# What lists of thousands are sorted by, and would otherwise take the view of each of them.
+_RATES: Final[dict[str, Callable[[AbstractQueue], Json]]] = {
+    "message_stats.publish_details.rate": _rate("publish"),
+    "message_stats.deliver_get_details.rate": _rate(*DELIVERED),
+}
+
+
+def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
+    """As above, of what takes the node to know. `head_message_age` is there to be sorted by."""
+    here, now_ms = node.config.name, node.context.clock.now_ms()
+
+    def home(queue: AbstractQueue) -> Json:
+        return last_home_of(queue.record, node) if queue.is_remote else here
+
+    def policy(queue: AbstractQueue) -> Json:
+        return policy_of_queue(queue.record, node)["policy"]
+
+    def head_age(queue: AbstractQueue) -> Json:
+        return queue.head_age_ms(now_ms) or 0 if isinstance(queue, Queue) else LACKING
+
+    return {"node": home, "policy": policy, "head_message_age": head_age, **_KEYS, **_RATES}
 
 
 def _messages(queue: AbstractQueue) -> int:
@@ -94,7 +134,7 @@ async def _list(call: Call) -> Response:
         [queue for vhost in vhosts for queue in vhost.queues_here()],
         lambda queue: show_any_queue(queue, call.node),
         attrgetter("record.vhost", "record.name"),
-        _KEYS,
+        _keys(node),
         elsewhere=down,
     ).respond(call)
 

@@ -22,7 +22,7 @@ async def _show(visit: Visit) -> Response:
     permissions = await visit.api.get("permissions")
     may = {user["name"]: [p for p in permissions if p["user"] == user["name"]] for user in users}
     limits = await visit.api.get("vhost-limits")
-    return visit.page(
+    return await visit.page(
         "admin.html",
         # What a password was made into is nobody's business.
         users=[{name: user[name] for name in ("name", "tags", "limits")} for user in users],

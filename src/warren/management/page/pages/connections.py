@@ -14,12 +14,12 @@ from warren.management.page.visit import Visit
 async def _connections(visit: Visit) -> Response:
     choice = ListChoice(visit, "connections")
     found = await listed(visit, choice, "connections")
-    return visit.page("connections.html", choice=choice, found=found, sizes=SIZES)
+    return await visit.page("connections.html", choice=choice, found=found, sizes=SIZES)
 
 
 async def _connection(visit: Visit) -> Response:
     name = visit.parts["connection"]
-    return visit.page(
+    return await visit.page(
         "connection.html",
         connection=await visit.api.get("connections", name),
         channels=await visit.api.get("connections", name, "channels"),
@@ -36,12 +36,12 @@ async def _close(visit: Visit) -> Response:
 async def _channels(visit: Visit) -> Response:
     choice = ListChoice(visit, "channels")
     found = await listed(visit, choice, "channels")
-    return visit.page("channels.html", choice=choice, found=found, sizes=SIZES)
+    return await visit.page("channels.html", choice=choice, found=found, sizes=SIZES)
 
 
 async def _channel(visit: Visit) -> Response:
     channel = await visit.api.get("channels", visit.parts["channel"])
-    return visit.page("channel.html", channel=channel)
+    return await visit.page("channel.html", channel=channel)
 
 
 PAGES: Final = (

@@ -24,7 +24,7 @@ async def _board(visit: Visit) -> Response:
     query = choice.query(page_size=str(BOARD_MAX))
     found = await visit.api.get("warren", "dead-letters", *parts, query=query)
     board = [(queue, await _deaths(visit, queue)) for queue in found["items"]]
-    return visit.page(
+    return await visit.page(
         "dead_letters.html",
         choice=choice,
         found=found,
@@ -51,7 +51,7 @@ async def _preview(visit: Visit) -> Response:
     query = {"limit": "50", "filter": origin, "truncate": str(_SHOWN_BYTES_MAX)}
     found = await visit.api.get("warren", "queues", vhost, name, "browse", query=query)
     items = [item for item in found["items"] if _is_of(item, reason, origin)][:PREVIEWED]
-    return visit.page("dead_letters_preview.html", vhost=vhost, name=name, items=items)
+    return await visit.page("dead_letters_preview.html", vhost=vhost, name=name, items=items)
 
 
 def _is_of(item: JsonObject, reason: str, origin: str) -> bool:

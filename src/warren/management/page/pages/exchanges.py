@@ -25,7 +25,7 @@ def _name(visit: Visit) -> tuple[str, str]:
 
 async def _list(visit: Visit) -> Response:
     choice = ListChoice(visit, "exchanges")
-    return visit.page(
+    return await visit.page(
         "exchanges.html",
         choice=choice,
         found=await listed(visit, choice, "exchanges"),
@@ -38,7 +38,7 @@ async def _list(visit: Visit) -> Response:
 async def _show(visit: Visit) -> Response:
     vhost, name = _name(visit)
     bindings = await visit.api.get("exchanges", vhost, name, "bindings", "source")
-    return visit.page(
+    return await visit.page(
         "exchange.html",
         exchange=await visit.api.get("exchanges", vhost, name),
         address=name,

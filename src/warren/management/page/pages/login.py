@@ -13,9 +13,10 @@ from warren.management.page.visit import Visit
 
 
 async def _show(visit: Visit) -> Response:
+    wanted = _next(visit.query.get("next", ""))
     if visit.is_signed_in:
-        return RedirectResponse(_next(visit.query.get("next", "")), 303)
-    return visit.page("login.html", next=_next(visit.query.get("next", "")), name="", refusal="")
+        return RedirectResponse(wanted, 303)
+    return await visit.page("login.html", next=wanted, name="", refusal="")
 
 
 async def _log_in(visit: Visit) -> Response:
@@ -25,8 +26,8 @@ async def _log_in(visit: Visit) -> Response:
         guard = site.node.context.login_guard
         caller = log_in(visit.request, name, visit.file("password"), site.node.broker, guard)
     except Refusal as refusal:
-        reason = f"{refusal.reason}."
-        return visit.page("login.html", refusal.status, next=wanted, name=name, refusal=reason)
+        values = {"next": wanted, "name": name, "refusal": f"{refusal.reason}."}
+        return await visit.page("login.html", refusal.status, **values)
     response = RedirectResponse(wanted, 303)
     session = site.signer.begin(caller.user)
     site.set_session(visit.request, response, site.signer.write(session))

@@ -11,7 +11,7 @@ from warren.management.page.visit import Visit
 
 
 async def _list(visit: Visit) -> Response:
-    return visit.page(
+    return await visit.page(
         "nodes.html",
         nodes=await visit.api.get("nodes"),
         cluster=await visit.api.get("warren", "cluster"),
@@ -23,7 +23,7 @@ async def _show(visit: Visit) -> Response:
     node = await visit.api.get("nodes", name)
     cluster = await visit.api.get("warren", "cluster")
     member = next((m for m in cluster["members"] if m["name"] == name), {"drained": False})
-    return visit.page("node.html", node=node, member=member)
+    return await visit.page("node.html", node=node, member=member)
 
 
 async def _limit(visit: Visit) -> Response:

@@ -42,7 +42,7 @@ async def _show(visit: Visit) -> Response:
     if visit.caller.is_monitor:
         nodes = await visit.api.get("nodes")
         alarms = await visit.api.get("warren", "alarms")
-    return visit.page(
+    return await visit.page(
         "overview.html",
         overview=overview,
         nodes=nodes,

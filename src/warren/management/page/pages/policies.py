@@ -20,7 +20,7 @@ _FAMILIES: Final = {"policy": "policies", "operator": "operator-policies"}
 
 
 async def _list(visit: Visit) -> Response:
-    return visit.page(
+    return await visit.page(
         "policies.html",
         policies=await visit.api.get("policies"),
         operator_policies=await visit.api.get("operator-policies"),
@@ -55,7 +55,7 @@ async def _dry_run(visit: Visit) -> Response:
     body = {**_terms(visit), "name": visit.field("name")}
     vhost = visit.field("vhost")
     changes = await visit.api.post("warren", _family(visit), vhost, "dry-run", body=body)
-    return visit.page(
+    return await visit.page(
         "policy_dry_run.html",
         changes=changes[:CHANGES_SHOWN_MAX],
         changes_count=len(changes),
@@ -75,7 +75,7 @@ async def _explain(visit: Visit) -> Response:
     if not name:
         raise Refused(400, "Of what?")
     report = await visit.api.get("warren", family, vhost, name, "explain-policy")
-    return visit.page("policy_explained.html", vhost=vhost, name=name, report=report)
+    return await visit.page("policy_explained.html", vhost=vhost, name=name, report=report)
 
 
 PAGES: Final = (

@@ -30,7 +30,7 @@ async def _show(visit: Visit) -> Response:
     queue = await _find(visit)
     ring = await visit.api.get("warren", "queues", vhost, name, "ring")
     bindings = await visit.api.get("queues", vhost, name, "bindings")
-    return visit.page(
+    return await visit.page(
         "queue.html",
         queue=queue,
         tiers=tiers_of(queue),
@@ -65,7 +65,7 @@ async def _browse(visit: Visit) -> Response:
         "truncate": str(SHOWN_BYTES_MAX),
     }
     found = await visit.api.get("warren", "queues", vhost, name, "browse", query=query)
-    return visit.page(
+    return await visit.page(
         "queue_browse.html", vhost=vhost, name=name, found=found, filter=query["filter"]
     )
 
@@ -79,7 +79,7 @@ async def _get(visit: Visit) -> Response:
         "truncate": SHOWN_BYTES_MAX,
     }
     messages = await visit.api.post("queues", vhost, name, "get", body=body)
-    return visit.page("queue_got.html", vhost=vhost, name=name, messages=messages)
+    return await visit.page("queue_got.html", vhost=vhost, name=name, messages=messages)
 
 
 async def _publish(visit: Visit) -> Response:
@@ -156,7 +156,7 @@ async def _delete(visit: Visit) -> Response:
 async def _explain(visit: Visit) -> Response:
     vhost, name = _name(visit)
     report = await visit.api.get("warren", "queues", vhost, name, "explain-policy")
-    return visit.page("policy_explained.html", vhost=vhost, name=name, report=report)
+    return await visit.page("policy_explained.html", vhost=vhost, name=name, report=report)
 
 
 _PATH: Final = "/queues/{vhost}/{queue}"

@@ -18,7 +18,7 @@ from warren.management.page.visit import Visit
 async def _list(visit: Visit) -> Response:
     choice = ListChoice(visit, "queues")
     found = await listed(visit, choice, "queues")
-    return visit.page(
+    return await visit.page(
         "queues.html",
         choice=choice,
         found=found,

@@ -8,9 +8,11 @@
   let timer = 0;
 
   // Bookmarks of RabbitMQ's page: what stood behind the # is a path here.
-  if (location.pathname === "/" && location.hash.startsWith("#/") && location.hash.length > 2) {
-    location.replace(location.hash.slice(1));
+  function followBookmark() {
+    if (/^#\/[a-z]/.test(location.hash)) location.replace(location.hash.slice(1));
   }
+  followBookmark();
+  addEventListener("hashchange", followBookmark);
 
   async function refresh() {
     const living = document.querySelectorAll("[data-live]");
