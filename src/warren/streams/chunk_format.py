@@ -13,7 +13,7 @@ begins at a multiple of 8 bytes from the chunk's beginning, with zeros between.
       28  u32  distinct routes     32  u32  distinct property blocks
       36  u32  bytes of routes     40  u32  bytes of property blocks
       44  u32  bytes of bodies     48  u32  bytes of the whole chunk
-      52  u32  epoch, 0
+      52  u32  flags (flags.py)
       56  u32  CRC-32C of all behind the header
       60  u32  CRC-32C of the 60 bytes before
     u32[records + 1]      where each body begins and the last one ends, from the first one on

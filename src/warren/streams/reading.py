@@ -72,8 +72,7 @@ class SegmentReader:
             low, high, found = 0, segment.chunks, None
             while low < high:
                 middle = (low + high) // 2
-                raw = self._disk.read(index, middle * ENTRY_BYTES, ENTRY_BYTES)
-                entry = IndexEntry(*ENTRY.unpack_from(raw))
+                entry = self._entry(index, middle)
                 if holds(entry):
                     low, found = middle + 1, entry
                 else:
@@ -82,15 +81,37 @@ class SegmentReader:
         finally:
             self._disk.close(index)
 
+    def position_of_first(self, segment: Segment, holds: Callable[[IndexEntry], bool]) -> int:
+        """Of the first chunk of which it holds, as it does of all behind; else of the end."""
+        before = self.last_entry(segment, lambda entry: not holds(entry))
+        if before is None:
+            return 0
+        data = self._disk.open(self._files.data(segment.base))
+        try:
+            header = read_header(self._disk.read(data, before.position, HEADER_BYTES))
+        finally:
+            self._disk.close(data)
+        return before.position + header.size
+
     def entries(self, segment: Segment, every: int) -> list[IndexEntry]:
         """One of each so many, the first among them."""
         index = self._disk.open(self._files.index(segment.base))
         try:
-            raw = self._disk.read(index, 0, segment.chunks * ENTRY_BYTES)
+            return [self._entry(index, number) for number in range(0, segment.chunks, every)]
         finally:
             self._disk.close(index)
-        step = ENTRY_BYTES * every
-        return [IndexEntry(*ENTRY.unpack_from(raw, at)) for at in range(0, len(raw), step)]
+
+    def _entry(self, index: int, number: int) -> IndexEntry:
+        raw = self._disk.read(index, number * ENTRY_BYTES, ENTRY_BYTES)
+        return IndexEntry(*ENTRY.unpack_from(raw))
+
+    def read_bytes(self, base: int, start: int, size: int) -> bytes:
+        """As they are in a segment's file; raises OSError if it is gone."""
+        data = self._disk.open(self._files.data(base))
+        try:
+            return self._disk.read(data, start, size)
+        finally:
+            self._disk.close(data)
 
     def find_stretch(
         self, segments: Sequence[Segment], offset: int, bytes_max: int = READ_BYTES

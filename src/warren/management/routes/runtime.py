@@ -16,6 +16,8 @@ from warren.management.routes import (
     policy_reports,
     publishing,
     ring,
+    snapshots,
+    streams,
 )
 
 RESOURCES: Final = (
@@ -30,4 +32,6 @@ RESOURCES: Final = (
     *policy_reports.RESOURCES,
     *publishing.RESOURCES,
     *ring.RESOURCES,
+    *snapshots.RESOURCES,
+    *streams.RESOURCES,
 )

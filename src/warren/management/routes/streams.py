@@ -1,0 +1,179 @@
+"""/api/warren/streams/V/Q: a stream for those who read it in bulk.
+
+    .                what there is: first and end offset, segments; ?timestamp=MS: from where on
+    ./cuts           offsets at which it can be cut: ?from=&to=&limit=
+    ./records        chunks with the records of [from, to): ?from=&to=&max_bytes=
+
+Records come as they are on disk (streams/chunk_format.py), whole chunks of them, so that neither
+side does anything for a single record. A range that begins before the first offset is refused with
+410 and the offset that is now the first: what is gone is never passed over in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final, TypeVar
+
+from starlette.responses import Response, StreamingResponse
+
+from warren.management.call import Call
+from warren.management.caller import VHOST_USERS
+from warren.management.declaring import readable_queue
+from warren.management.errors import Refusal, bad_request
+from warren.management.json import JsonObject
+from warren.management.resource import Resource
+from warren.management.routes.queues import home_of_queue, queue_exists
+from warren.storage.workers import Workers
+from warren.streams.chunk_format import VERSION
+from warren.streams.log import StreamLog
+from warren.streams.queue import StreamQueue
+from warren.streams.ranges import CUTS_MAX, Piece, cuts_of, pieces_of
+from warren.streams.segments import Segment
+
+CHUNKS_TYPE: Final = "application/vnd.warren.chunks"
+# So much is read and sent at a time.
+PIECE_BYTES: Final = 1_048_576
+_DIGITS_MAX: Final = 18
+
+T = TypeVar("T")
+
+
+def stream_of(call: Call) -> StreamQueue:
+    """The stream that is asked about; the caller may read it."""
+    queue = readable_queue(call, call.parts["queue"])
+    if not isinstance(queue, StreamQueue):
+        raise bad_request(
+            f"{queue.record} is not a stream: declare one with x-queue-type=stream and bind it to "
+            "the same exchange, or read a snapshot"
+        )
+    return queue
+
+
+async def _show(call: Call) -> JsonObject:
+    queue = stream_of(call)
+    log = queue.log
+    shown = {
+        "name": queue.record.name,
+        "vhost": queue.record.vhost,
+        "node": call.node.config.name,
+        "format": VERSION,
+        "first_offset": log.first_offset,
+        "end_offset": log.end_offset,
+        "bytes": log.backing.ready_bytes,
+        "directory": str(log.files.directory),
+        "segments": [_show_segment(segment) for segment in log.segments],
+    }
+    if "timestamp" in call.query:
+        moment_ms = number_of(call, "timestamp", 0)
+        find = partial(log.reader.find_time, log.safe_segments(), moment_ms)
+        found = await _in_thread(queue.workers, find)
+        shown["offset"] = log.end_offset if found is None else found
+    return shown
+
+
+def _show_segment(segment: Segment) -> JsonObject:
+    return {
+        "first_offset": segment.base,
+        "end_offset": segment.end,
+        "bytes": segment.size,
+        "chunks": segment.chunks,
+        "first_timestamp": segment.first_ms if segment.chunks else None,
+        "last_timestamp": segment.last_ms if segment.chunks else None,
+    }
+
+
+async def _cuts(call: Call) -> JsonObject:
+    queue = stream_of(call)
+    span = _span(call, queue.log)
+    limit = min(number_of(call, "limit", CUTS_MAX), CUTS_MAX)
+    find = partial(cuts_of, queue.log.reader, queue.log.safe_segments(), span, limit)
+    cuts = await _in_thread(queue.workers, find)
+    return {
+        "first_offset": queue.log.first_offset,
+        "end_offset": queue.log.end_offset,
+        "bytes": queue.log.backing.ready_bytes,
+        "cuts": [
+            {"offset": cut.offset, "timestamp": cut.timestamp_ms, "bytes": cut.bytes}
+            for cut in cuts
+        ],
+    }
+
+
+async def _records(call: Call) -> Response:
+    queue = stream_of(call)
+    span = _span(call, queue.log)
+    bytes_max = number_of(call, "max_bytes", 0) or None
+    segments = queue.log.safe_segments()
+    find = partial(pieces_of, queue.log.reader, segments, span, bytes_max)
+    pieces = await _in_thread(queue.workers, find) if span[0] < span[1] else []
+    size = sum(piece.end - piece.start for piece in pieces)
+    return StreamingResponse(
+        _bytes_of(queue, pieces), headers={"content-length": str(size)}, media_type=CHUNKS_TYPE
+    )
+
+
+async def _bytes_of(queue: StreamQueue, pieces: list[Piece]) -> AsyncIterator[bytes]:
+    """A segment that retention removes meanwhile breaks the answer off, short of its length."""
+    for piece in pieces:
+        for start in range(piece.start, piece.end, PIECE_BYTES):
+            size = min(PIECE_BYTES, piece.end - start)
+            read = partial(queue.log.reader.read_bytes, piece.base, start, size)
+            yield await queue.workers.run_in_thread(read)
+
+
+def _span(call: Call, log: StreamLog) -> tuple[int, int]:
+    """What is asked for, as far as it is there. Raises 410 if some of it is not there any more."""
+    start = number_of(call, "from", log.first_offset)
+    end = number_of(call, "to", log.end_offset)
+    if start < log.first_offset:
+        reason = f"offset {start} is gone: the stream begins at {log.first_offset}"
+        raise Expired(reason, log.first_offset)
+    return start, min(end, log.end_offset)
+
+
+class Expired(Refusal):
+    def __init__(self, reason: str, first_offset: int) -> None:
+        super().__init__(410, "offset_expired", {"text": reason, "first_offset": first_offset})
+
+
+async def _in_thread(workers: Workers, work: partial[T]) -> T:
+    """A look into the index; what retention has just removed is as good as never found."""
+    try:
+        return await workers.run_in_thread(work)
+    except FileNotFoundError:
+        raise Refusal(503, "unavailable", "the stream is being cut; ask again") from None
+
+
+def number_of(call: Call, name: str, default: int) -> int:
+    text = call.query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
+        raise bad_request(["not_integer", name])
+    return int(text)
+
+
+RESOURCES: Final = (
+    Resource(
+        path="/warren/streams/{vhost}/{queue}",
+        rule=VHOST_USERS,
+        exists=queue_exists,
+        get=_show,
+        home=home_of_queue,
+    ),
+    Resource(
+        path="/warren/streams/{vhost}/{queue}/cuts",
+        rule=VHOST_USERS,
+        exists=queue_exists,
+        get=_cuts,
+        home=home_of_queue,
+    ),
+    Resource(
+        path="/warren/streams/{vhost}/{queue}/records",
+        rule=VHOST_USERS,
+        exists=queue_exists,
+        get=_records,
+        home=home_of_queue,
+    ),
+)
