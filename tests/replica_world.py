@@ -185,7 +185,7 @@ class ReplicaWorld:
     def broadcast(self, payload: bytes) -> None:
         self.sent.append(payload)
 
-    def flush_due(self, master: MasterBacking) -> None:
+    def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
         self.due.append(master)
 
     def covered(self, member: str) -> None:

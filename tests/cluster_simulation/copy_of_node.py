@@ -185,8 +185,10 @@ class SimCopy:
     def _disk_failed(self) -> None:
         self.replica.leave()
 
-    def flush_due(self, replica: Replica) -> None:
-        if not self._is_flush_due:
+    def flush_due(self, replica: Replica, delay_ms: int) -> None:
+        if delay_ms:
+            self.later(delay_ms * 1_000, self.replica.flush)
+        elif not self._is_flush_due:
             self._is_flush_due = True
             self.later(0, self._flush)
 

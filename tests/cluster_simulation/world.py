@@ -182,6 +182,8 @@ class World:
             if copy.outstanding:
                 return f"consumers have {sorted(copy.outstanding)}"
             master = copy.replica.master
+            if master is not None and not master.outbox.is_empty:
+                return f"{name} has something to tell its mirrors"
             if master is not None and any(
                 master.held_by.get(member, -1) < master.number for member in master.in_sync
             ):

@@ -52,8 +52,8 @@ class Ring(Protocol):
 
     def broadcast(self, payload: bytes) -> None: ...
 
-    def flush_due(self, master: MasterBacking) -> None:
-        """Call `flush` when the turn ends."""
+    def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
+        """Call `flush` after so long; 0: when the turn ends."""
         ...
 
     def covered(self, member: str) -> None:
@@ -92,7 +92,7 @@ class MasterBacking(BackingQueue):
         self._unsettled: list[Callable[[], None]] = []
         self._mirror: Mirror | None = None
         self.unacked: dict[tuple[int, int], QueuedMessage] = {}
-        self.outbox = Outbox(lambda: ring.flush_due(self))
+        self.outbox = Outbox(lambda delay_ms: ring.flush_due(self, delay_ms))
         self.batch = Batch(self._complete)
         self.under_way: deque[Batch] = deque()
         self._incomplete: dict[Batch, None] = {}

@@ -5,7 +5,8 @@ from warren.wire._codec cimport Message as MessageType
 
 
 cdef class Outbox:
-    cdef object _on_first
+    cdef object _on_due
+    cdef bint _is_urgent
     cdef MessageFrames _frames
     cdef list _published
     cdef list _origins
@@ -30,6 +31,5 @@ cdef class Outbox:
     cpdef object origin(self, str origin, uint64_t number)
     cpdef object remove(self, int level, uint64_t sequence, Py_ssize_t size)
     cpdef object close_removed(self)
-    cdef object _begin(self)
     cdef object _close_published(self)
     cdef object _close_origin(self)

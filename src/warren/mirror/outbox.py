@@ -7,17 +7,25 @@ costs little more than telling of one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from warren.mirror.instructions import Changes, encode
 from warren.mirror.message_frames import MessageFrames
 from warren.wire.codec import Message
 
+REMOVAL_WAITS_MS: Final = 5
+
 
 class Outbox:
-    """`on_first` is called when there is something to tell after there was nothing."""
+    """`on_due(delay_ms)` is called when there is something to tell after there was nothing.
 
-    def __init__(self, on_first: Callable[[], None]) -> None:
-        self._on_first = on_first
+    Somebody waits for a message that has come, nobody for one that is gone. So the latter may wait
+    for the former a little, and go with them.
+    """
+
+    def __init__(self, on_due: Callable[[int], None]) -> None:
+        self._on_due = on_due
+        self._is_urgent = False
         self._frames = MessageFrames()
         self._published: list[tuple[int, int, int]] = []
         self._origins: list[tuple[str, int, int]] = []
@@ -40,7 +48,10 @@ class Outbox:
         self._gone_bytes = 0
 
     def publish(self, message: Message, level: int, sequence: int, expires_at_ms: int) -> None:
-        self._begin()
+        self.is_empty = False
+        if not self._is_urgent:
+            self._is_urgent = True
+            self._on_due(0)
         self.size = self._frames.add(message)
         if level != self._level or sequence != self._first + self._count or not self._count:
             self._close_published()
@@ -60,7 +71,9 @@ class Outbox:
         self._origin_count += 1
 
     def remove(self, level: int, sequence: int, size: int) -> None:
-        self._begin()
+        if self.is_empty:
+            self.is_empty = False
+            self._on_due(REMOVAL_WAITS_MS)
         if level != self._gone_level or sequence != self._gone_first + self._gone_count:
             self.close_removed()
             self._gone_level = level
@@ -85,6 +98,7 @@ class Outbox:
         self._has_expiries = False
         self._removed = []
         self.is_empty = True
+        self._is_urgent = False
         self.size = 0
         return encode(number, changes, self._frames.take())
 
@@ -94,11 +108,6 @@ class Outbox:
             run = (self._gone_level, self._gone_first, self._gone_count, self._gone_bytes)
             self._removed.append(run)
             self._gone_count = self._gone_bytes = 0
-
-    def _begin(self) -> None:
-        if self.is_empty:
-            self.is_empty = False
-            self._on_first()
 
     def _close_published(self) -> None:
         if self._count:

@@ -92,8 +92,8 @@ class ReplicaHost(Protocol):
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None: ...
 
-    def flush_due(self, replica: Replica) -> None:
-        """Call `flush` when the turn ends."""
+    def flush_due(self, replica: Replica, delay_ms: int) -> None:
+        """Call `flush` after so long; 0: when the turn ends."""
         ...
 
     def may_promote_unsynced(self) -> bool:
@@ -199,6 +199,7 @@ class Replica:
         self._handle(Expel(member, is_unwanted))
 
     def leave(self) -> None:
+        self.flush()
         self._handle(Leave())
 
     def hand_over(self, successor: str, *, keeps_copy: bool) -> None:
@@ -212,8 +213,8 @@ class Replica:
     def broadcast(self, payload: bytes) -> None:
         self._handle(Broadcast(payload, len(payload)))
 
-    def flush_due(self, master: MasterBacking) -> None:
-        self._host.flush_due(self)
+    def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
+        self._host.flush_due(self, delay_ms)
 
     def covered(self, member: str) -> None:
         """From now on the master waits for it; what it must hold is what there is by now."""

@@ -128,8 +128,11 @@ class ReplicaOfNode:
         elif record is not None and leader is not None:
             self._report_held(leader, record.epoch, number)
 
-    def flush_due(self, replica: Replica) -> None:
-        self.mirrors.at_end_of_turn(replica.flush)
+    def flush_due(self, replica: Replica, delay_ms: int) -> None:
+        if delay_ms:
+            asyncio.get_running_loop().call_later(delay_ms / 1000, replica.flush)
+        else:
+            self.mirrors.at_end_of_turn(replica.flush)
 
     # The queue.
 
