@@ -283,10 +283,10 @@ class Cluster:
         address = Endpoint(session.cluster_host, session.cluster_port)
         node = self.links.add(session.node, address, session.links_over_tls)
         for queue in self._queues_of(session.node):
-            if queue.is_mirrored:
-                queue.move(node.asker)
-            else:
+            if self.mirrors.group_of(queue.record) is None:
                 queue.asker = node.asker
+            else:
+                self.homes.rehome((queue.record.vhost, queue.record.name))
         self._reply_desks[session.node] = reply_desk_of(node.asker)
         self.homes.node_is_up(session.node)
         _log.info("node is up", node=session.node, address=address, version=session.version)
@@ -296,10 +296,8 @@ class Cluster:
         if session is None:
             return
         del self._reply_desks[name]
-        for queue in self._queues_of(name):
-            if queue.is_mirrored:
-                self.homes.await_home(queue)
         self.links.remove(name)
+        self.homes.node_is_down(name)
         self._store.applied.left(name)
         self.tallies.forget(name)
         self.mirrors.session_ended(name, session.incarnation)

@@ -141,3 +141,17 @@ async def test_a_queue_that_a_node_which_is_back_may_have_on_its_disk_is_waited_
     world.around.home = "home"
     world.homes.rehome(NAME)
     assert await world.link.ask(asking) == (0, 0)
+
+
+async def test_a_queue_that_nobody_here_had_used_yet_is_waited_for_when_its_home_is_lost(
+    world: HomesWorld,
+) -> None:
+    world.link.asker.lost()
+    world.around.home = ""
+    world.homes.node_is_down("home")
+    assert world.remote.publish(message(b"1"), world.outcomes, 1) == PENDING
+    world.around.home = "home"
+    world.link.connect()
+    world.homes.link_stands("home")
+    world.link.move()
+    assert (world.outcomes.confirms, world.outcomes.refusals) == ([1], [])

@@ -68,8 +68,15 @@ class Homes:
             if node in map(node_of, group.insync):
                 self.rehome(name)
 
+    def node_is_down(self, node: str) -> None:
+        """Queues there have no home, until one of their copies leads."""
+        self._rehome_all_of(node)
+
     def link_stands(self, node: str) -> None:
         """Queues there were homeless if that took long."""
+        self._rehome_all_of(node)
+
+    def _rehome_all_of(self, node: str) -> None:
         for name, (group, _) in tuple(self._mirrors.records.items()):
             if node_of(group.leader) == node:
                 self.rehome(name)
@@ -105,8 +112,10 @@ class Homes:
 
     def _give_up(self, queue: RemoteQueue) -> None:
         """Nobody has come forward."""
-        queue.is_mirrored = False
-        self._lose(queue)
+        self._be_patient_no_more(queue)
+        if queue.asker is self.waiting_asker:
+            queue.is_mirrored = False
+            self._lose(queue)
 
     def _lose(self, queue: RemoteQueue) -> None:
         """Whoever waits is told that the queue is down."""
