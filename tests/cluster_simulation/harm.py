@@ -22,6 +22,8 @@ class Harm:
             self._kill,
             self._kill,
             self._kill_leader,
+            self._stop,
+            self._move_master,
             self._pause,
             self._cut,
             self._cut,
@@ -88,6 +90,31 @@ class Harm:
             store = self._world.store
             self._schedule.soon(100_000, lambda: store.end_session(node.name, life))
         return f"{node.name} {self._then(lambda: node.is_up or node.start())}"
+
+    def _stop(self) -> str:
+        """In good order: whoever lacks nothing leads instead, if that does not take too long."""
+        node = self._some()
+        if not node.is_up or node.is_paused:
+            return "nobody"
+        for other in self._world.nodes:
+            if other != node.name:
+                node.hand_over(other, keeps_copy=True)
+        life, boot = node.incarnation, node.boots
+
+        def end() -> None:
+            if node.is_up and node.boots == boot and not self._world.is_peaceful:
+                node.kill()
+                self._world.store.end_session(node.name, life)
+                self._then(lambda: node.is_up or node.start())
+
+        self._schedule.soon(300_000, end)
+        return node.name
+
+    def _move_master(self) -> str:
+        one, other = self._pair()
+        if self._world.nodes[one].is_up and not self._world.nodes[one].is_paused:
+            self._world.nodes[one].hand_over(other, keeps_copy=self._dice.random() < 0.5)
+        return f"from {one} to {other}"
 
     def _pause(self) -> str:
         node = self._some()

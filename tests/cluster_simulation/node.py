@@ -16,7 +16,7 @@ from warren.mirror.group_record import (
     node_of,
 )
 from warren.mirror.reach import blocking_members
-from warren.policy.wanted_copies import Copies, wanted_copies
+from warren.policy.wanted_copies import Copies, MirrorMode, wanted_copies
 
 if TYPE_CHECKING:
     from cluster_simulation.world import World
@@ -318,9 +318,18 @@ class SimNode:
         for node, member in present.items():
             if node not in (*wanted.mirrors, wanted.master) and member.id != record.leader:
                 copy.replica.expel(member.id, is_unwanted=True)
-        successor = present.get(wanted.master)
-        if wanted.master != self.name and successor is not None:
-            copy.replica.hand_over(successor.id, keeps_copy=False)
+        if wanted.master != self.name:
+            is_fixed = self.world.mirroring.mode is not MirrorMode.EXACTLY
+            self.hand_over(wanted.master, keeps_copy=is_fixed and self.name in wanted.mirrors)
+
+    def hand_over(self, to: str, keeps_copy: bool) -> None:
+        """Have the copy of another node lead, if it lacks nothing."""
+        record = None if self.copy is None else self.copy.replica.record
+        if self.copy is None or record is None or self.copy.replica.master is None:
+            return
+        for member in record.live:
+            if member.node == to and member.id in record.insync:
+                self.copy.replica.hand_over(member.id, keeps_copy=keeps_copy)
 
     def become_mirror(self) -> None:
         """If this node can: a ring with a cut in it is of no use to anybody."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from cluster_simulation.harm import Harm
@@ -26,6 +27,8 @@ class Run:
             world.max_priority = 2
         if dice.random() < 0.3:
             world.transient_chance = 0.3
+        if dice.random() < 0.1:
+            world.mirroring = replace(world.mirroring, promotes_unsynced_on_failure=True)
         self._needs_ack = dice.random() < 0.9
         world.start()
         world.every(dice.randint(5_000, 40_000), self._publish)

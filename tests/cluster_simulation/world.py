@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from cluster_simulation.node import LOOK_US, SimNode
@@ -144,7 +145,8 @@ class World:
 
     def make_peace(self) -> None:
         self.is_peaceful = True
-        self.mirroring = EVERYWHERE
+        may_lose = self.mirroring.promotes_unsynced_on_failure
+        self.mirroring = replace(EVERYWHERE, promotes_unsynced_on_failure=may_lose)
         self.store.slow_down(2_000)
         self.mend_links()
         for node in self.nodes.values():
