@@ -7,7 +7,7 @@ import pytest
 from cluster_simulation.breaks import BREAKS
 from cluster_simulation.command import main
 
-SEEDS_MAX = 40
+SEEDS_MAX = 200
 # Where to look, and from which seed on: not every life comes to where the rule is needed.
 WHERE = {
     "skip-the-fence": ("multicast", 0),
