@@ -234,3 +234,39 @@ def test_files_can_be_read_where_they_are(api: Api, started: BrokerProcess, stre
     assert started.data_dir in directory.parents
     data = b"".join(path.read_bytes() for path in sorted(directory.glob("*.segment")))
     assert [record.offset for record in records_of(data)] == list(range(RECORDS))
+
+
+def test_groups_remember_how_far_they_are(api: Api, stream: str) -> None:
+    groups = ("warren", "streams", "/", stream, "groups")
+    assert api.must(api.get(*groups)) == []
+    assert api.get(*groups, "spark").status == 404
+    for offset, expected in ((10, 10), (10, 10), (4, 10), (12, 12)):
+        shown = api.must(api.put(*groups, "spark", body={"offset": offset}))
+        assert (shown["offset"], shown["lag"], shown["lost"]) == (expected, RECORDS - expected, 0)
+    assert api.must(api.put(*groups, "spark", body={"offset": 3, "reset": True}))["offset"] == 3
+    api.must(api.put(*groups, "other", body={"offset": 0, "retain": True}))
+    assert [(shown["group"], shown["offset"]) for shown in api.must(api.get(*groups))] == [
+        ("other", 0),
+        ("spark", 3),
+    ]
+    assert api.must(api.get(*groups, "spark"))["retain"] is False
+    api.must(api.delete(*groups, "spark"))
+    assert api.get(*groups, "spark").status == 404
+    for wrong in (-1, "x", 1.5, True, None):
+        assert api.put(*groups, "spark", body={"offset": wrong}).status == 400
+    assert api.put(*groups, "spark", body={}).status == 400
+
+
+def test_what_a_group_has_not_read_can_be_kept(api: Api, channel: BlockingChannel) -> None:
+    declare(channel, "kept", x_stream_max_segment_size_bytes=300, x_max_length_bytes=600)
+    group = ("warren", "streams", "/", "kept", "groups", "slow")
+    api.must(api.put(*group, body={"offset": 0, "retain": True}))
+    for number in range(RECORDS):
+        channel.basic_publish("", "kept", b"record %d" % number)
+    assert [record.offset for record in read(api, "kept")] == list(range(RECORDS))
+    api.must(api.put(*group, body={"offset": 5, "retain": False}))
+    for number in range(RECORDS):
+        channel.basic_publish("", "kept", b"record %d" % number)
+    eventually(lambda: api.must(api.get(*group))["lost"] > 0)
+    channel.queue_delete("kept")
+    assert api.get(*group).status == 404

@@ -53,6 +53,7 @@ ATTEMPTS_MAX: Final = 32
 # What a vhost owns, in the order in which it goes: nothing loses what it stands on.
 _OWNED_BY_VHOST: Final = (
     KeyKind.BINDING,
+    KeyKind.CURSOR,
     KeyKind.QUEUE,
     KeyKind.EXCHANGE,
     KeyKind.POLICY,

@@ -19,6 +19,7 @@ from warren.broker.events import EventBus
 from warren.broker.parameter_operations import ParameterOperations
 from warren.broker.policy_operations import PolicyOperations
 from warren.broker.services import Services
+from warren.broker.stream_groups import StreamGroups
 from warren.broker.telling_admin import TellingAdmin
 from warren.broker.vhost import VirtualHost
 from warren.metadata.keys import KeyKind, parse_key, prefix
@@ -48,6 +49,7 @@ _LOADED: Final = (
     KeyKind.EXCHANGE,
     KeyKind.QUEUE,
     KeyKind.BINDING,
+    KeyKind.CURSOR,
 )
 
 _ACCESS: Final = frozenset({KeyKind.USER, KeyKind.PERMISSION, KeyKind.TOPIC_PERMISSION})
@@ -75,6 +77,7 @@ class Broker:
         self.events.listeners.append(EventExchange(self.vhosts, clock))
         self.policies = PolicyOperations(store, self.vhosts, self.events)
         self.parameters = ParameterOperations(self)
+        self.stream_groups = StreamGroups(store, clock)
         self.admin: AccessAdmin = TellingAdmin(store, access, self.events)
         self.on_vhost_deleted: list[Callable[[str], None]] = []
         self.on_user_deleted: list[Callable[[str], None]] = []
@@ -170,7 +173,8 @@ class Broker:
         return self.is_masterless(record)
 
     def _companions(self, vhost: str, queue: str) -> Sequence[str]:
-        return self.companions_of_queue(vhost, queue)
+        cursors = self.stream_groups.keys_of(vhost, queue)
+        return (*self.companions_of_queue(vhost, queue), *cursors)
 
     async def _until_ready(self, record: QueueRecord) -> None:
         if self.until_ready is not None:
@@ -192,6 +196,8 @@ class Broker:
                 self._on_vhost_change(name, change.record)
             elif key.kind is KeyKind.GLOBAL_PARAMETER:
                 self.parameters.take_in(name, change.record)
+            elif key.kind is KeyKind.CURSOR:
+                self.stream_groups.take_in(key, change.record)
             elif key.kind is KeyKind.USER and change.record is None:
                 _tell(self.on_user_deleted, name)
             elif key.kind in _LOADED:

@@ -55,6 +55,8 @@ class QueueFactory:
         # By virtual host; without one, messages stay in memory and end with the process.
         self.storages: Mapping[str, VhostStorage] = {}
         self.streams: Mapping[str, StreamStore] = {}
+        # What retention is to leave of a stream, from this offset on.
+        self.held_from: Callable[[str, str], int | None] = lambda vhost, queue: None
         # Set by a cluster: its own name, and how to get at queues of other nodes.
         self.node = ""
         self.make_remote: Callable[[QueueRecord, QueueSettings], AbstractQueue] | None = None
@@ -74,6 +76,7 @@ class QueueFactory:
         streams = self.streams.get(record.vhost)
         if streams is not None and settings.queue_type is QueueType.STREAM:
             log = streams.log(record.name)
+            log.held_from = lambda: self.held_from(record.vhost, record.name)
             return StreamQueue(record, settings, log, self, streams.host.workers)
         if storage is None:
             return Queue(record, settings, _in_memory(settings), self)

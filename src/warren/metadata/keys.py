@@ -42,6 +42,7 @@ class KeyKind(Enum):
     NODE_STATE = "node-state"  # node
     MEMBER = "member"  # node
     GROUP = "group"  # vhost, queue
+    CURSOR = "cursor"  # vhost, queue, group of readers
     LOCK = "lock"  # what only one node may do at a time
 
 
@@ -63,6 +64,7 @@ _PARTS: Final = {
     KeyKind.NODE_STATE: 1,
     KeyKind.MEMBER: 1,
     KeyKind.GROUP: 2,
+    KeyKind.CURSOR: 3,
     KeyKind.LOCK: 1,
 }
 _KINDS: Final = {kind.value: kind for kind in KeyKind}
@@ -163,6 +165,11 @@ def group_key(vhost: str, queue: str) -> str:
 def lock_key(what: str) -> str:
     """Put with the lease of whoever does it."""
     return _key(KeyKind.LOCK, what)
+
+
+def cursor_key(vhost: str, queue: str, group: str) -> str:
+    """Of a group of readers in a stream."""
+    return _key(KeyKind.CURSOR, vhost, queue, group)
 
 
 def member_key(name: str) -> str:

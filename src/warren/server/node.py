@@ -95,6 +95,7 @@ class Node:
         self.messages = MessageStorage(config.data_dir, sizes=config.storage_sizes)
         queue_factory.storages = self.messages.vhosts
         queue_factory.streams = self.messages.streams
+        queue_factory.held_from = self.broker.stream_groups.held_from
         self.context = ConnectionContext(
             config, self.broker, queue_factory, self.connections, clock
         )

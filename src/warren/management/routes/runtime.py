@@ -17,6 +17,7 @@ from warren.management.routes import (
     publishing,
     ring,
     snapshots,
+    stream_groups,
     streams,
 )
 
@@ -33,5 +34,6 @@ RESOURCES: Final = (
     *publishing.RESOURCES,
     *ring.RESOURCES,
     *snapshots.RESOURCES,
+    *stream_groups.RESOURCES,
     *streams.RESOURCES,
 )
