@@ -21,6 +21,10 @@ MIRRORED: Final = "mirrored"
 QUORUM: Final = "quorum"
 QUORUM_ARGUMENT: Final = "--queue-arg x-queue-type=quorum"
 HAS_QUORUM_QUEUES: Final = "RabbitMQ"
+RATE_WANTED: Final = 8
+RATE_BESIDE_QUORUM_WANTED: Final = 3
+CPU_US_WANTED: Final = 30
+CONFIRM_P99_MS_WANTED: Final = 10
 SECONDS_MAX: Final = 60
 """Of one run, with all that it has to wait for."""
 COLUMNS: Final = (
@@ -62,6 +66,7 @@ def mirrored(
             table.failures.append(f"mirrored, {starter}: {failure}")
     for place, results in found.items():
         _add_rows(table, place, results)
+    table.notes += _aims(found)
     table.notes += disturbances(m for results in found.values() for m in results.values())
     table.notes.append(
         f"Three nodes, one after the other cluster; median of {repeats} runs of {seconds:g} s. One "
@@ -79,18 +84,19 @@ class _Times:
 
 
 def _measure(cluster: Cluster, found: Found, times: _Times, say: Callable[[str], None]) -> None:
-    kinds = (MIRRORED, QUORUM) if cluster.name == HAS_QUORUM_QUEUES else (MIRRORED,)
-    for place in PLACES:
-        for kind in kinds:
+    for number, place in enumerate(PLACES):
+        has_quorum = cluster.name == HAS_QUORUM_QUEUES and place.node == 0
+        for kind in (MIRRORED, QUORUM) if has_quorum else (MIRRORED,):
             say(f"mirrored: {cluster.name}, {kind} queue, {place.title}")
-            runs = [_run(cluster, place, f"{kind}{i}", times.seconds) for i in range(times.repeats)]
+            names = [f"{kind}-{number}-{repeat}" for repeat in range(times.repeats)]
+            runs = [_run(cluster, place, name, times.seconds) for name in names]
             found[place][(cluster.name, kind)] = median(runs)
 
 
 def _run(cluster: Cluster, place: Place, queue: str, seconds: float) -> Measurement:
     """The queue is declared where it is to be led, before the clients come to their node."""
     arguments = QUORUM_ARGUMENT if queue.startswith(QUORUM) else ""
-    named = f"--queue {queue}-{place.node} --durable {arguments} --max-seconds {SECONDS_MAX}"
+    named = f"--queue {queue} --durable {arguments} --max-seconds {SECONDS_MAX}"
     home, node = cluster.nodes[0], cluster.nodes[place.node]
     run(home, f"{named} --declare --publish-only --count 1".split())
     run(home, f"{named} --drain --expect 1".split())
@@ -122,3 +128,22 @@ def _relative(place: Place, ours: Measurement, theirs: Measurement) -> tuple[str
         times(ours.cpu_us, theirs.cpu_us),
         times(ours.confirm_p99_ms or 0, theirs.confirm_p99_ms) if place.paced else "",
     )
+
+
+def _aims(found: Found) -> list[str]:
+    """What was wanted, and what came of it, in a line each."""
+    full, _, paced = (found[place] for place in PLACES)
+    ours = ("Warren", MIRRORED)
+    lines = []
+    for kind, wanted in ((MIRRORED, RATE_WANTED), (QUORUM, RATE_BESIDE_QUORUM_WANTED)):
+        theirs = full.get((HAS_QUORUM_QUEUES, kind))
+        if theirs is not None and ours in full:
+            ratio = times(full[ours].rate, theirs.rate)
+            lines.append(f"Rate beside RabbitMQ's {kind} queue: {ratio} (wanted: {wanted}x).")
+    if ours in full:
+        cpu = f"{full[ours].cpu_us:.1f} us (wanted: at most {CPU_US_WANTED})"
+        lines.append(f"CPU of all nodes per message: {cpu}.")
+    if ours in paced:
+        p99 = f"{paced[ours].confirm_p99_ms:.1f} ms (wanted: below {CONFIRM_P99_MS_WANTED})"
+        lines.append(f"Confirm p99 at 1000 msg/s: {p99}.")
+    return lines
