@@ -18,6 +18,7 @@ from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
 from bench.cluster_start import QUEUES, cluster_starts
 from bench.compare import compare
 from bench.declaring import declaring
+from bench.failover import failovers
 from bench.idle import idle
 from bench.load import tool
 from bench.mirrored import mirrored
@@ -32,7 +33,7 @@ from bench.sync import synchronising
 
 GROUPS: Final = (
     "all", "scaling", "backlog", "restart", "scraping", "idle", "remote", "declare",
-    "cluster-start", "mirrored", "sync",
+    "cluster-start", "mirrored", "sync", "failover",
 )  # fmt: skip
 
 
@@ -53,7 +54,8 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
         f"  {'cluster-start':<8} the time each of three nodes with {QUEUES} queues takes to start\n"
         f"  {'mirrored':<8} a queue with three copies: rate, CPU of all nodes, time of a confirm\n"
-        f"  {'sync':<8} what publishers see while a mirror gets a backlog of {SYNC_MESSAGES:,}",
+        f"  {'sync':<8} what publishers see while a mirror gets a backlog of {SYNC_MESSAGES:,}\n"
+        f"  {'failover':<8} how long publishers wait when a queue's master ends, and what is lost",
     )
     parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])
     parser.add_argument("--repeats", type=int, default=3, help="runs per figure (%(default)s)")
@@ -120,6 +122,8 @@ def measure_clusters(
         tables.append(mirrored(starters, options.repeats, options.seconds, say))
     if "sync" in names:
         tables.append(synchronising(starters, options.sync_messages, say))
+    if "failover" in names:
+        tables.append(failovers(starters, options.repeats, say))
     return tables
 
 
