@@ -31,7 +31,7 @@ class Run:
             world.mirroring = replace(world.mirroring, promotes_unsynced_on_failure=True)
         self._needs_ack = dice.random() < 0.9
         world.start()
-        world.every(dice.randint(5_000, 40_000), self._publish)
+        world.every(dice.randint(10_000, 60_000), self._publish)
         world.every(dice.randint(5_000, 60_000), self._consume)
         world.run(QUIET_US)
         world.every(dice.randint(200_000, 1_200_000), self.harm.strike)

@@ -194,10 +194,23 @@ def add_right_of(record: GroupRecord, left: str, newcomer: Member) -> GroupRecor
         return record
     view = record.view + 1
     member = replace(newcomer, joined_view=view, is_dead=False)
+    record = _without_former(record, member)
     at = next(i for i, m in enumerate(record.members) if m.id == left) + 1
     members = (*record.members[:at], member, *record.members[at:])
     recoverable = _with(record.recoverable, member.node)
     return replace(record, view=view, members=members, recoverable=recoverable)
+
+
+def _without_former(record: GroupRecord, newcomer: Member) -> GroupRecord:
+    """Whoever its node was in the group before is dead, and the newcomer begins in its place.
+
+    Its copy is not one that anybody may count on from now on, so the two are one step. A leader is
+    dead when its session is known to be gone, not before; nobody begins anything until then.
+    """
+    for member in record.live:
+        if member.node == newcomer.node and member.id != record.leader:
+            record = _with_mark(record, member)
+    return record
 
 
 def mark_dead(record: GroupRecord, member_id: str, evidence: Evidence) -> GroupRecord:

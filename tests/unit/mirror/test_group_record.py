@@ -68,6 +68,23 @@ def test_a_newcomer_stands_right_of_who_lets_it_in_and_asking_twice_changes_noth
     assert add_right_of(record, "a", member("c")) is record
 
 
+def test_a_newcomer_takes_the_place_of_whoever_its_node_was_before() -> None:
+    """It begins with nothing, so nobody may count on the copy that the node had."""
+    record = ring("a", "b", "c")
+    again = Member("b2", "node-b", "life-b2")
+    joined = add_right_of(record, "a", again)
+    assert ids(joined) == ["a", "b2", "b+", "c"]
+    assert joined.insync == ("a", "c")
+    assert joined.view == record.view + 1
+
+
+def test_a_newcomer_does_not_end_a_leader() -> None:
+    """That it has gone is for the store to say; until then nobody begins anything."""
+    joined = add_right_of(ring("a", "b"), "b", Member("a2", "node-a", "life-a2"))
+    assert ids(joined) == ["a", "b", "a2"]
+    assert joined.insync == ("a", "b")
+
+
 def test_nobody_is_let_in_by_one_who_is_not_a_living_member() -> None:
     record = mark_dead(ring("a", "b"), "b", gone("b"))
     for left in ("b", "stranger"):
