@@ -69,6 +69,9 @@ class VariableQueue(PagedMessages):
         tail: Any = self.back if self.back else self.front
         if tail and tail[-1].message is message:
             tail[-1].redelivered = True
+        if self.index is not None:
+            # It may leave memory, or have left it: what is read back is marked by its number.
+            self.index.redelivered_below = self.next_sequence
 
     def _is_persistent(self, queued: QueuedMessage) -> bool:
         return self.is_durable and queued.message.properties.persistent
