@@ -1,23 +1,20 @@
-"""A broker with its page and a real browser to look at it with, one of each for every file here."""
+"""A broker with its page and a browser to look at it with, one of each for every file here."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from acceptance.management_client import Api
 from broker_process import Address, BrokerProcess
+from browsing import browser, sign_in, visiting
+from live_broker import connection_parameters
 
-# A machine may be slow, and busy with other things: this is not about how fast anything is.
-PATIENCE_MS = 60_000
-VIEW = {"width": 1440, "height": 1000}
-
-expect.set_options(timeout=PATIENCE_MS)
+__all__ = ["browser"]
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +25,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     broker.stop()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's, or else the one that came with Playwright."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def api(broker: BrokerProcess) -> Api:
     return Api(Address("127.0.0.1", broker.http_port))
@@ -46,7 +32,7 @@ def api(broker: BrokerProcess) -> Api:
 
 @pytest.fixture
 def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters(port=broker.address.port))
+    connection = pika.BlockingConnection(connection_parameters(broker.address))
     yield connection.channel()
     if connection.is_open:
         connection.close()
@@ -54,23 +40,8 @@ def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
 
 @pytest.fixture
 def visitor(browser: Browser, broker: BrokerProcess) -> Iterator[Callable[[], Page]]:
-    """Somebody who is not signed in yet. What a page's scripts trip over fails the test."""
-    contexts, faults = [], list[str]()
-
-    def arrive() -> Page:
-        context = browser.new_context(
-            base_url=f"http://127.0.0.1:{broker.http_port}", viewport=VIEW
-        )
-        context.set_default_timeout(PATIENCE_MS)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        return page
-
-    yield arrive
-    for context in contexts:
-        context.close()
-    assert faults == []
+    with visiting(browser, broker.http_port) as arrive:
+        yield arrive
 
 
 @pytest.fixture
@@ -79,11 +50,3 @@ def page(visitor: Callable[[], Page]) -> Page:
     page = visitor()
     sign_in(page, "guest", "guest")
     return page
-
-
-def sign_in(page: Page, user: str, password: str) -> None:
-    page.goto("/login")
-    page.get_by_label("Username").fill(user)
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name="Overview")).to_be_visible()

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from acceptance.management_client import Api
 from broker_process import BrokerProcess
-from page.conftest import sign_in
+from browsing import sign_in
 
 
 def test_who_is_not_signed_in_gets_there_after_signing_in(visitor: Callable[[], Page]) -> None:

@@ -41,6 +41,24 @@ def test_a_queue_says_what_it_has_and_what_it_is(
     expect(row.get_by_title("x-message-ttl: 3600000")).to_be_visible()
 
 
+def test_queues_of_all_kinds_are_shown(page: Page, channel: BlockingChannel) -> None:
+    kinds = {
+        "x-max-priority": 5,
+        "x-queue-type": "stream",
+        "x-queue-mode": "lazy",
+        "x-single-active-consumer": True,
+        "x-max-length": 10,
+    }
+    for key, value in kinds.items():
+        channel.queue_declare(f"kind {key}", durable=True, arguments={key: value})
+        channel.basic_publish("", f"kind {key}", b"x")
+    page.goto("/queues?name=kind")
+    expect(page.locator("tbody tr")).to_have_count(len(kinds))
+    for key in kinds:
+        page.goto(f"/queues/%2F/kind%20{key}")
+        expect(page.get_by_role("heading", name=f"kind {key}")).to_be_visible()
+
+
 def test_queues_are_found_by_their_names_while_one_types(page: Page) -> None:
     page.goto("/queues")
     expect(page.locator("#live")).to_contain_text("page 1 of 3")

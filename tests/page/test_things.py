@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from acceptance.management_client import Api
 from broker_process import BrokerProcess
+from live_broker import connection_parameters
 
 
 def test_a_node_shows_what_it_uses_and_takes_new_limits(page: Page, broker: BrokerProcess) -> None:
@@ -28,8 +29,8 @@ def test_a_node_shows_what_it_uses_and_takes_new_limits(page: Page, broker: Brok
 
 
 def test_a_connection_is_looked_at_and_closed(page: Page, broker: BrokerProcess) -> None:
-    properties = {"connection_name": "to be closed"}
-    parameters = pika.ConnectionParameters(port=broker.address.port, client_properties=properties)
+    named = {"connection_name": "to be closed"}
+    parameters = connection_parameters(broker.address, client_properties=named)
     connection = pika.BlockingConnection(parameters)
     connection.channel()
     page.goto("/connections")

@@ -28,7 +28,10 @@ def tiers_of(queue: JsonObject) -> Tiers | None:
     ready, alpha = queue.get("messages_ready"), queue.get("messages_ready_ram")
     if ready is None or alpha is None:
         return None
-    delta = queue.get("backing_queue_status", {}).get("delta", [])
-    on_disk = min(delta[_COUNT] if len(delta) > _COUNT else 0, ready)
+    delta = queue.get("backing_queue_status", {}).get("delta", "")
+    is_counted = isinstance(delta, list) and len(delta) > _COUNT and isinstance(delta[_COUNT], int)
+    # With priorities there is one for each of them, which RabbitMQ does not add up: what is not in
+    # memory counts as being on disk then.
+    on_disk = min(delta[_COUNT], ready) if is_counted else ready - min(alpha, ready)
     in_memory = min(alpha, ready - on_disk)
     return Tiers(in_memory, ready - on_disk - in_memory, on_disk)

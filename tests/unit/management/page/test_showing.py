@@ -66,6 +66,13 @@ def test_messages_are_in_memory_on_disk_or_between() -> None:
     assert tiers_of({"state": "down"}) is None
 
 
+def test_of_a_queue_with_priorities_it_is_known_what_is_in_memory() -> None:
+    status = {"delta": [["priority", 0], ["delta", 1, 50, 0, 51]]}
+    for delta in (status, {"delta": "undefined"}, {"delta": [1, 2, "3"]}, {}):
+        queue = {"messages_ready": 9, "messages_ready_ram": 4, "backing_queue_status": delta}
+        assert tiers_of(queue) == (4, 0, 5)
+
+
 def member(node: str, **facts: Any) -> dict[str, Any]:
     return {
         "node": node, "is_leader": False, "is_live": True, "is_in_sync": True, "joined_view": 1,

@@ -91,7 +91,7 @@ def _plot(figures: JsonObject, lines: tuple[tuple[str, str], ...], is_growth: bo
     columns, moments = [], list[float]()
     for name, title in lines:
         samples = figures.get(f"{name}_details", {}).get("samples", [])[::-1]
-        if samples and not moments:
+        if len(samples) > len(moments):
             moments = [sample["timestamp"] / 1000 for sample in samples]
         values = [sample["sample"] for sample in samples]
         columns.append((title, _growth(values, moments) if is_growth else values))

@@ -65,7 +65,7 @@
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       legend: { live: true },
       scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1)] } },
-      axes: [{ ...axis, space: 80, values: times }, { ...axis, size: 66, ...(isLimited ? { incrs: increments() } : {}), values: (_, splits) => splits.map(format) }],
+      axes: [{ ...axis, size: 34, space: 80, values: times }, { ...axis, size: 66, ...(isLimited ? { incrs: increments() } : {}), values: (_, splits) => splits.map(format) }],
       series: [
         { label: "At", value: shown((t) => t == null ? "–" : time(t)) },
         ...plot.titles.map((label, index) => isLimited && index === last && last > 0
