@@ -17,6 +17,7 @@ from warren.management.page.pages import (
     queue,
     queues,
     references,
+    streams,
 )
 from warren.management.page.site import Page
 
@@ -32,5 +33,6 @@ PAGES: Final[tuple[Page, ...]] = (
     *dead_letters.PAGES,
     *policies.PAGES,
     *references.PAGES,
+    *streams.PAGES,
     *admin.PAGES,
 )

@@ -39,6 +39,7 @@ MENU: Final = (
     Entry("Channels", "/channels", "channels"),
     Entry("Exchanges", "/exchanges", "exchanges"),
     Entry("Queues", "/queues", "queues"),
+    Entry("Streams", "/streams", "streams"),
     Entry("Dead letters", "/dead-letters", "dead-letters"),
     Entry("Policies", "/policies", "policies"),
     Entry("Admin", "/admin", "admin", "administrator"),

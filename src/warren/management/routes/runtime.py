@@ -18,6 +18,7 @@ from warren.management.routes import (
     ring,
     snapshots,
     stream_groups,
+    stream_list,
     streams,
 )
 
@@ -35,5 +36,6 @@ RESOURCES: Final = (
     *ring.RESOURCES,
     *snapshots.RESOURCES,
     *stream_groups.RESOURCES,
+    *stream_list.RESOURCES,
     *streams.RESOURCES,
 )
