@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -21,8 +21,11 @@ from warren.management.errors import Refusal, bad_request
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
 from warren.policy.rebalancing import MasterSeen, Move, plan_moves
-from warren.server.cluster import Cluster
 from warren.server.mirroring.rebalancing import InProgress, Rebalancing
+
+if TYPE_CHECKING:
+    # Which loads etcd's client: 20 MiB that a node without a cluster has no use for.
+    from warren.server.cluster import Cluster
 
 _SEEN: Final = "seen"
 _MOVE: Final = "move"
