@@ -6,7 +6,9 @@ test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from cluster.mirrored import (
     publish_all,
     running_mirrored,
 )
-from cluster.nodes import body_of, count_of, eventually
+from cluster.nodes import NodeProcess, body_of, count_of, eventually
 
 MESSAGES = 600
 KILLED_AT = 200
@@ -104,6 +106,48 @@ def test_consumers_see_every_message_though_the_home_is_killed(
     eventually(lambda: reader.look() or len(reader.bodies) == MESSAGES, "all have come")
     assert reader.bodies == numbered(*range(MESSAGES)), "and in their order"
     assert reader.cancelled == (1 if arguments else 0)
+
+
+QUESTIONS: dict[str, Callable[[BlockingChannel, str], object]] = {
+    "declare": lambda channel, queue: channel.queue_declare(queue, passive=True),
+    "get": lambda channel, queue: channel.basic_get(queue, auto_ack=True),
+    "purge": lambda channel, queue: channel.queue_purge(queue),
+    "consume": lambda channel, queue: channel.basic_cancel(
+        channel.basic_consume(queue, lambda *_: None, auto_ack=True)
+    ),
+}
+
+
+def test_whatever_is_asked_while_the_home_is_killed_is_answered_by_the_next(
+    cluster: MirroredCluster, queue: str, open_on: OpenOn
+) -> None:
+    """Both where that is, and where it is not."""
+    asked = {(node.name, kind): 0 for node in cluster.nodes[1:] for kind in QUESTIONS}
+    is_enough = Event()
+
+    def ask(node: NodeProcess, kind: str, channel: BlockingChannel) -> None:
+        while not is_enough.is_set():
+            QUESTIONS[kind](channel, queue)
+            asked[node.name, kind] += 1
+
+    clients = ThreadPoolExecutor(len(asked))
+    asking = [
+        clients.submit(ask, node, kind, open_on(node))
+        for node in cluster.nodes[1:]
+        for kind in QUESTIONS
+    ]
+
+    def await_answers() -> None:
+        enough = max(asked.values()) + 20
+        eventually(lambda: min(asked.values()) > enough or any(f.done() for f in asking), "answers")
+
+    await_answers()
+    cluster.nodes[0].kill()
+    await_answers()
+    is_enough.set()
+    clients.shutdown(wait=False)
+    for each in asking:
+        each.result(60)
 
 
 def test_3_07_a_client_that_knows_no_cancels_is_served_again(
