@@ -60,6 +60,10 @@ class MirroredCluster(ClusterOfNodes):
         found = self._ask_store("range", group_key("/", queue)).get("kvs", [])
         return decode_record(base64.b64decode(found[0]["value"])) if found else None
 
+    def has_in_store(self, prefix: str) -> bool:
+        end = base64.b64encode(f"/warren/default/data/{prefix}\xff".encode()).decode()
+        return bool(self._ask_store("range", prefix, range_end=end).get("kvs"))
+
     def put_in_store(self, key: str, value: bytes) -> None:
         """As a node would."""
         self._ask_store("put", key, value=base64.b64encode(value).decode())

@@ -22,8 +22,8 @@ from cluster.mirrored import (
 )
 from cluster.nodes import NodeProcess, count_of, eventually
 
-MESSAGES = 2_000
-MOVED_AT = 600
+MESSAGES = 1_200
+MOVED_AT = 400
 PERSISTENT = b"\x10\x00\x02"
 """Properties: delivery-mode 2 alone."""
 
@@ -273,6 +273,26 @@ def test_3_11_a_full_queue_goes_on_refusing_though_its_master_moves(
     reader = open_on(cluster.nodes[2])
     assert [body for body, _ in drain(reader, name)] == [b"first"]
     cluster.stop_mirroring(name)
+
+
+def test_a_node_that_is_drained_hands_its_masters_over_and_leaves_the_others_where_they_are(
+    cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    channel = open_on(cluster.nodes[0], confirms=True)
+    queue = f"mirrored-{name}"
+    channel.queue_declare(queue, durable=True)
+    channel.queue_declare(name, durable=True)
+    cluster.await_in_sync(queue)
+    for each in (queue, name):
+        publish_all(channel, each, numbered(1))
+    cluster.nodes[0].control.ok("drain")
+    reader = open_on(cluster.nodes[1], confirms=True)
+    assert cluster.home_of(queue) in cluster.nodes[1:]
+    for each in (queue, name):
+        publish_all(reader, each, numbered(2))
+        assert [body for body, _ in drain(reader, each)] == numbered(1, 2)
+    cluster.nodes[0].control.ok("revive")
+    cluster.await_in_sync(queue)
 
 
 def expect_answers(client: RawClient, count: int, method: str) -> None:

@@ -112,7 +112,7 @@ def _with_unsynchronised_mirrors(
         publish_all(channel, queue, numbered(*range(10)))
         cluster.mirror(queue, f"^{queue}$", wanted)
     for queue in policies:
-        eventually(lambda queue=queue: _copies(cluster, queue) == 2, f"{queue} has a mirror")
+        eventually(lambda queue=queue: len(_nodes(cluster, queue)) == 2, f"{queue} has a mirror")
         assert cluster.in_sync(queue) == {cluster.nodes[0].name}
 
 
@@ -162,6 +162,44 @@ def test_6_02_what_becomes_of_queues_without_synchronised_mirror_when_their_node
     _forget(cluster, *policies)
 
 
+def test_4_08_and_4_37_nodes_that_join_and_die_keep_the_number_of_copies(
+    cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    four_copies = {"ha-mode": "exactly", "ha-params": 4}
+    cluster.mirror(name, f"^{name}$", four_copies)
+    channel = open_on(cluster.nodes[0], confirms=True)
+    channel.queue_declare(name, durable=True)
+    three = {node.name for node in cluster.nodes}
+    eventually(lambda: _nodes(cluster, name) == three, "there are no more nodes")
+    joining = [cluster.newcomer(f"more{i}", f"more{i}@localhost") for i in range(2)]
+    try:
+        for node in joining:
+            node.launch()
+        for node in joining:
+            node.await_ready()
+        eventually(lambda: len(_nodes(cluster, name)) == 4, "one of those that joined has a copy")
+        publish_all(channel, name, numbered(0))
+        having = next(node for node in joining if node.name in _nodes(cluster, name))
+        other = next(node for node in joining if node is not having)
+        having.kill()
+        four = three | {other.name}
+        eventually(lambda: _nodes(cluster, name) == four, "now the other one has")
+        assert not _is_in_sync(cluster, name, other.name), "it came after the message"
+        cluster.mirror(name, f"^{name}$", {**four_copies, "ha-sync-mode": "automatic"})
+        eventually(lambda: _is_in_sync(cluster, name, other.name), "it has everything")
+    finally:
+        for node in joining:
+            node.kill()
+    channel.queue_delete(name)
+    cluster.stop_mirroring(name)
+
+
+def _is_in_sync(cluster: MirroredCluster, queue: str, node: str) -> bool:
+    group = cluster.group(queue)
+    assert group is not None
+    return any(member.node == node and member.id in group.insync for member in group.live)
+
+
 def _declared(channel: BlockingChannel, queue: str) -> BlockingChannel:
     channel.queue_declare(queue, durable=True)
     return channel
@@ -175,6 +213,7 @@ def _forget(cluster: MirroredCluster, *queues: str) -> None:
             cluster.stop_mirroring(queue)
 
 
-def _copies(cluster: MirroredCluster, queue: str) -> int:
+def _nodes(cluster: MirroredCluster, queue: str) -> set[str]:
+    """Those with a copy, whole or not."""
     group = cluster.group(queue)
-    return 0 if group is None else len(group.live)
+    return set() if group is None else {member.node for member in group.live}

@@ -55,6 +55,7 @@ _OWNED_BY_VHOST: Final = (
     KeyKind.BINDING,
     KeyKind.CURSOR,
     KeyKind.QUEUE,
+    KeyKind.GROUP,
     KeyKind.EXCHANGE,
     KeyKind.POLICY,
     KeyKind.OPERATOR_POLICY,

@@ -24,7 +24,7 @@ def group_of(record: QueueRecord, node: Node) -> GroupRecord | None:
 
 def show_copies(record: QueueRecord, node: Node) -> JsonObject:
     group = group_of(record, node)
-    if group is None or node.cluster is None:
+    if group is None or node.cluster is None or _is_left_alone(record, group, node):
         return _uncopied(record, node)
     present = node.cluster.mirrors.survivors_of(record)
     recoverable = recoverable_of(group, present, node.cluster.running_nodes)
@@ -33,6 +33,12 @@ def show_copies(record: QueueRecord, node: Node) -> JsonObject:
         "synchronised_slave_nodes": synchronised_of(group, present),
         "recoverable_slaves": recoverable if record.durable else None,
     }
+
+
+def _is_left_alone(record: QueueRecord, group: GroupRecord, node: Node) -> bool:
+    """No policy mirrors it any more: what is left of its group says where it has moved to."""
+    policy = node.broker.vhosts[record.vhost].policies.of_queue(record).effective
+    return len(group.members) == 1 and mirroring_of(policy) is None
 
 
 def _uncopied(record: QueueRecord, node: Node) -> JsonObject:

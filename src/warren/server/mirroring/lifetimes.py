@@ -95,14 +95,27 @@ class Lifetimes:
                     await self._stop(host)
 
     async def hand_over_all(self) -> None:
-        """Have the mirrors lead that lack nothing, on nodes that are in service; for a while."""
+        """Have the mirrors lead that lack nothing, on nodes in service; wait for that a while."""
+        moving: set[QueueName] = set()
         with suppress(TimeoutError):
             async with asyncio.timeout(HAND_OVER_S_MAX):
-                while [host for host in self._led() if self._hand_over(host)]:
+                while True:
+                    moving.update(host.name for host in self._led() if self._hand_over(host))
+                    moving = {name for name in moving if not self._has_moved(name)}
+                    if not moving:
+                        return
                     await self._mirrors.keeper.until_changed()
 
     def _led(self) -> list[ReplicaOfNode]:
-        return [host for host in self._mirrors.replicas.values() if host.replica.master is not None]
+        hosts = [host for host in self._mirrors.replicas.values() if self._find(host.name)]
+        return [host for host in hosts if host.replica.master is not None]
+
+    def _has_moved(self, name: QueueName) -> bool:
+        """Somebody else leads, or there is nothing to be led any more."""
+        group, _ = self._mirrors.records.get(name, (None, 0))
+        if group is None:
+            return True
+        return group.is_live(group.leader) and node_of(group.leader) != self._mirrors.cluster.name
 
     def _hand_over(self, host: ReplicaOfNode) -> bool:
         """False if nobody could lead instead."""

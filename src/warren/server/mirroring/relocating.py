@@ -60,10 +60,13 @@ class Relocations:
         """The replicated queues that this node leads."""
         found = []
         for host in self._mirrors.replicas.values():
-            mirroring = mirroring_of(host.policy)
-            queue = self._mirrors.broker.vhosts[host.vhost].queues.get(host.queue)
+            vhost = self._mirrors.broker.vhosts.get(host.vhost)
+            queue = None if vhost is None else vhost.queues.get(host.queue)
             group = host.replica.record
-            if mirroring is None or not isinstance(queue, Queue) or group is None:
+            if not isinstance(queue, Queue) or group is None:
+                continue
+            mirroring = mirroring_of(host.policy)
+            if mirroring is None:
                 continue
             candidates = candidates_of(mirroring, _mirrors_of(host, group), taking_part)
             if candidates:
