@@ -27,6 +27,8 @@ class ReplicaIndex:
         self.on_segmented: Callable[[], None] | None = None
         self.debtor: object = None
         self.live: dict[int, QueuedMessage] = {}
+        self.used: set[int] = set()
+        self.next_sequence = self.segmented_below = 0
         self.unsynced: list[QueuedMessage] = []
         self.credit = Credit(1 << 30)
         self.soon: list[Callable[[], None]] = []
@@ -41,7 +43,11 @@ class ReplicaIndex:
             segments.setdefault(number, Segment(number)).live |= places_of(sequence, 1)
         return segments
 
+    def close_run(self) -> None: ...
+
     def publish(self, queued: QueuedMessage) -> None:
+        assert queued.sequence not in self.used, "a disk has each number once"
+        self.used.add(queued.sequence)
         queued.state = GATHERED
         self.live[queued.sequence] = queued
         self.unsynced.append(queued)
@@ -176,9 +182,11 @@ class ReplicaWorld:
         self.synchroniser = Synchroniser(self.master, self)
         self.settings = SyncSettings(batch_size=5)
         self.is_sync_paused = False
+        self.is_sync_blocking = False
         self.time_ms = 0
         self.steps: list[tuple[int, Callable[[], None]]] = []
         self.told: list[SyncEvent] = []
+        self.caught: dict[str, tuple[int, int]] = {}
 
     # The ring.
 
@@ -204,6 +212,9 @@ class ReplicaWorld:
 
     def sync_told(self, event: SyncEvent) -> None:
         self.told.append(event)
+
+    def caught_up(self, member: str, kept: int, sent: int) -> None:
+        self.caught[member] = (kept, sent)
 
     # What a test does.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from cluster.mirrored import MirroredCluster, drain, numbered, publish_all, running_mirrored
-from cluster.nodes import NodeProcess, eventually
+from cluster.nodes import NodeProcess, count_of, eventually
 
+BACKLOG = 3_000
+FIGURES = re.compile(r"messages_kept=(\d+) messages_sent=(\d+)")
 WARREN = Path(sys.executable).with_name("warren")
 
 
@@ -22,15 +25,52 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredCluste
 
 
 def fill(node: NodeProcess, queue: str, count: int) -> None:
+    """All of it is on every disk then: the last one is confirmed."""
     channel = node.channel()
-    channel.confirm_delivery()
     channel.queue_declare(queue, durable=True)
-    publish_all(channel, queue, numbered(*range(count)))
+    publish_all(channel, queue, numbered(*range(count - 1)))
+    eventually(lambda: count_of(channel, queue) == count - 1, "all are there")
+    channel.confirm_delivery()
+    publish_all(channel, queue, numbered(count - 1))
 
 
 def shown(node: NodeProcess, queue: str) -> dict[str, object]:
     body: dict[str, object] = node.api.get("queues", "/", queue).body
     return body
+
+
+def caught_up(leader: NodeProcess, queue: str) -> list[tuple[int, int]]:
+    """Of each mirror that came back: how many messages it kept, and how many it was sent."""
+    lines = [line for line in leader.log().splitlines() if f"queue '{queue}'" in line]
+    found = [FIGURES.search(line) for line in lines if "mirror has caught up" in line]
+    return [(int(figures[1]), int(figures[2])) for figures in found if figures is not None]
+
+
+def test_6_10_only_the_difference_travels_to_a_mirror_that_comes_back(
+    cluster: MirroredCluster,
+) -> None:
+    """P5. RabbitMQ's begins empty."""
+    one, two, three = cluster.nodes
+    queue = "mirrored-backlog"
+    fill(one, queue, BACKLOG)
+    cluster.await_in_sync(queue)
+    three.kill()
+    channel = one.channel()
+    channel.confirm_delivery()
+    for _ in range(100):
+        channel.basic_get(queue, auto_ack=True)
+    publish_all(channel, queue, numbered(*range(BACKLOG, BACKLOG + 50)))
+    three.start()
+    cluster.await_in_sync(queue)
+    assert caught_up(one, queue) == [(BACKLOG - 100, 50)]
+    # What it has is what there is, in order, to the last message.
+    two.kill()
+    one.kill()
+    eventually(lambda: cluster.home_of(queue) is three, "it leads")
+    eventually(lambda: shown(three, queue).get("messages") == BACKLOG - 50, "nothing is missing")
+    bodies = [body for body, _ in drain(three.channel(), queue)]
+    assert bodies == numbered(*range(100, BACKLOG + 50))
+    cluster.start_all()
 
 
 def test_6_04_and_6_05_a_copy_of_a_node_that_stopped_earlier_counts_when_the_last_is_forgotten(

@@ -14,9 +14,11 @@ from cluster_simulation.synchronising import SimSynchronising
 from warren.mirror.frames import Frame, Payload
 from warren.mirror.gm_events import Timer
 from warren.mirror.group_record import GroupRecord, Member, SessionGone
+from warren.mirror.instructions import first_sequence_of
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
 from warren.mirror.reach import is_believed
+from warren.mirror.rejoining import Remains
 from warren.mirror.replica import Replica
 from warren.mirror.synchroniser import Synchroniser
 from warren.queues.priority_backing import PriorityBacking
@@ -171,6 +173,15 @@ class SimCopy:
 
             self.world.network.send(self.node.name, leader.node, arrive)
 
+    def tell_kept(self, leader: Member, epoch: int, remains: Remains) -> None:
+        me = self.replica.me.id
+
+        def arrive(node: SimNode) -> None:
+            if node.copy is not None:
+                node.copy.replica.kept(me, epoch, remains)
+
+        self.world.network.send(self.node.name, leader.node, arrive)
+
     def hear_held(self, member: str, epoch: int, number: int) -> None:
         self.replica.held(member, epoch, number)
         if self.synchroniser is not None:
@@ -203,7 +214,7 @@ class SimCopy:
         mirror = replica.mirror
         assert mirror is not None
         master = self.master_class(self._backing_of(mirror), self.origin, replica)
-        master.inherit(mirror)
+        master.inherit(mirror, self._first_sequence)
         self._inherited = {**master.numbers, self.origin: master.local_number}
         replica.mirror = None
         self.synchroniser = Synchroniser(master, SimSynchronising(self))
@@ -212,10 +223,21 @@ class SimCopy:
     def _backing_of(self, mirror: Mirror) -> Any:
         if self.world.max_priority is None:
             return mirror.levels[0] if 0 in mirror.levels else self.disk.level(0)
-        backing = PriorityBacking(self.world.max_priority, self.disk.level)
+        backing = PriorityBacking(self.world.max_priority, self._new_level)
         for number, level in mirror.levels.items():
             backing.add_level(number, level)
         return backing
+
+    def _new_level(self, number: int) -> VariableQueue:
+        level = self.disk.level(number)
+        level.next_sequence = self._first_sequence
+        return level
+
+    @property
+    def _first_sequence(self) -> int:
+        record = self.replica.record
+        assert record is not None, "it says that this one leads"
+        return first_sequence_of(record.epoch)
 
     def step_down(self, replica: Replica) -> None:
         assert replica.master is not None

@@ -16,6 +16,7 @@ BATCH: Final = 3
 
 class SimSynchronising:
     is_sync_paused = False
+    is_sync_blocking = False
 
     def __init__(self, copy: SimCopy) -> None:
         self._copy = copy
@@ -31,3 +32,6 @@ class SimSynchronising:
 
     def sync_told(self, event: SyncEvent) -> None:
         pass
+
+    def caught_up(self, member: str, kept: int, sent: int) -> None:
+        self._copy.world.kept_count += kept

@@ -34,6 +34,8 @@ class World:
         self.store = ClusterStore(self.schedule, self.witness)
         self.network = Network(self.schedule, self._arrive, lambda *_: None, self._link_is_up)
         self.mirroring = EVERYWHERE
+        self.kept_count = 0
+        """Messages that mirrors had when they came back, and did not have to be sent."""
         self.max_priority: int | None = None
         self.transient_chance = 0.0
         self.is_peaceful = False

@@ -272,7 +272,18 @@ class OutOfReach(_Tagged, frozen=True):
     suspect: str
 
 
-MirrorNews: TypeAlias = BecomeMirror | Held | OutOfReach
+class Kept(_Tagged, frozen=True):
+    """A mirror comes with these messages from before: level, first number and count of each run."""
+
+    uid: str
+    member: str
+    epoch: int
+    runs: list[tuple[int, int, int]]
+    used_below: dict[int, int]
+    """By level: where it may have had others."""
+
+
+MirrorNews: TypeAlias = BecomeMirror | Held | OutOfReach | Kept
 OfAsker: TypeAlias = Inquire | WantMore | Dismiss
 OfAnswerer: TypeAlias = AnswerBegins | AnswerPart
 Control: TypeAlias = (
@@ -306,6 +317,7 @@ Control: TypeAlias = (
     | BecomeMirror
     | Held
     | OutOfReach
+    | Kept
     | Ping
 )
 

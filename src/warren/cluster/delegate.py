@@ -30,6 +30,7 @@ from warren.cluster.control import (
     Grant,
     Held,
     Inquire,
+    Kept,
     MalformedControl,
     MirrorNews,
     NoSuchQueue,
@@ -196,7 +197,7 @@ class Delegate:
                 self._on_applied(revision)
             case Counted():
                 self.on_counted(control)
-            case BecomeMirror() | Held() | OutOfReach():
+            case BecomeMirror() | Held() | OutOfReach() | Kept():
                 self.on_mirror_news(control)
             case Ping():
                 self.tell(Ping())

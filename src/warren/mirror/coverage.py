@@ -13,14 +13,35 @@ from collections.abc import Iterable
 
 
 class Coverage:
-    def __init__(self, boundary: dict[int, int], lacking: int) -> None:
+    def __init__(
+        self, boundary: dict[int, int], lacking: int, upto: dict[int, int] | None = None
+    ) -> None:
         self.boundary = boundary
         """By level; a level that is not named has had no messages when the mirror came."""
         self.lacking = lacking
+        self.upto = upto
+        """Of a mirror that comes back and is being told the newest: where it has got to."""
+        self.kept_count = 0
+        self.catch_up_max = 0
+        """Of that one: what it has kept, and how many messages it is sent at most."""
 
     @property
     def is_complete(self) -> bool:
-        return self.lacking == 0
+        return self.lacking == 0 and self.upto is None
+
+    def is_edge(self, level: int, sequence: int) -> bool:
+        """Whether it has, or lacks, this message and not the one before."""
+        if sequence == self.boundary.get(level):
+            return True
+        return self.upto is not None and sequence == self.upto.get(level, 0)
+
+    def brought(self, level: int, end: int, is_last: bool) -> bool:
+        """A mirror that came back was sent all up to there; whether it lacks nothing any more."""
+        assert self.upto is not None, "it is on its way"
+        self.upto[level] = end
+        if is_last:
+            self.upto = None
+        return self.is_complete
 
     def removed(self, level: int, sequence: int) -> bool:
         """A message left the master; whether that was the last one lacking."""
@@ -28,7 +49,7 @@ class Coverage:
             return False
         self.lacking -= 1
         assert self.lacking >= 0, "no more leaves than was there"
-        return self.lacking == 0
+        return self.is_complete
 
     def purged(self, kept: Iterable[tuple[int, int]]) -> None:
         """Everything left the master but for these: levels and numbers."""

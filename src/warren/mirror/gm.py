@@ -193,8 +193,8 @@ class GroupMember:
                 if not is_stored:
                     self._act(ReadRecord())
                     self._ring.set_timer(Timer.RETRY, RETRY_MS)
-            case Join(may_found):
-                membership.join(may_found)
+            case Join(may_found, epoch):
+                membership.join(may_found, epoch)
             case SessionEnded(gone):
                 membership.wishes.note_end(gone)
                 membership.seek()

@@ -30,6 +30,8 @@ class Join(_Word, frozen=True):
     """
 
     may_found: bool = True
+    epoch: int = 1
+    """Of its first leader, if it is founded."""
 
 
 class RecordChanged(_Word, frozen=True):

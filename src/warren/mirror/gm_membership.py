@@ -12,7 +12,7 @@ from warren.mirror.frames import AddedOnRight, AddOnRight
 from warren.mirror.gm_events import Propose, Timer
 from warren.mirror.gm_proposals import Wishes
 from warren.mirror.gm_ring import Ring
-from warren.mirror.group_record import GroupRecord, Member
+from warren.mirror.group_record import GroupRecord, Member, create
 
 RETRY_MS: Final = 100
 """Until one who wants to join asks again, and a proposal that failed is made again."""
@@ -29,6 +29,7 @@ class Standing(Enum):
 
 class Membership:
     __slots__ = (
+        "_first_epoch",
         "_may_found",
         "_proposed_at",
         "_ring",
@@ -50,6 +51,7 @@ class Membership:
         # Whoever shuts down neither lets anybody in nor buries anybody.
         self.is_ending = False
         self._may_found = False
+        self._first_epoch = 1
         self._proposed_at: int | None = None
 
     @property
@@ -74,9 +76,10 @@ class Membership:
 
     # Getting in.
 
-    def join(self, may_found: bool) -> None:
+    def join(self, may_found: bool, first_epoch: int) -> None:
         self.is_joining = True
         self._may_found = may_found
+        self._first_epoch = first_epoch
         self.seek()
 
     def seek(self) -> None:
@@ -86,7 +89,8 @@ class Membership:
         record = self.record
         self._ring.set_timer(Timer.RETRY, RETRY_MS)
         if self._may_found:
-            founding = self.wishes.as_founder(record, self._uid, self.revision)
+            first = create(self._uid, self.me, self._first_epoch)
+            founding = self.wishes.as_founder(record, first, self.revision)
             if founding is not None:
                 self._propose(founding)
                 return

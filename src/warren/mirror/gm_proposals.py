@@ -16,7 +16,6 @@ from warren.mirror.group_record import (
     RemovedByLeader,
     SessionGone,
     add_right_of,
-    create,
     erase,
     leave,
     mark_dead,
@@ -69,10 +68,12 @@ class Wishes:
             wanted = self._as_leader(wanted)
         return Propose(wanted, revision, evidence) if wanted is not record else None
 
-    def as_founder(self, record: GroupRecord | None, uid: str, revision: int) -> Propose | None:
+    def as_founder(
+        self, record: GroupRecord | None, first: GroupRecord, revision: int
+    ) -> Propose | None:
         """For one who is not a member: only where nobody is left who could let it in."""
         if record is None:
-            return Propose(create(uid, self._me), None)
+            return Propose(first, None)
         evidence = []
         wanted = record
         for member in record.live:

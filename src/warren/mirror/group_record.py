@@ -128,10 +128,10 @@ def decode_record(data: bytes) -> GroupRecord:
     return msgspec.json.decode(data, type=GroupRecord)
 
 
-def create(uid: str, founder: Member) -> GroupRecord:
+def create(uid: str, founder: Member, epoch: int = 1) -> GroupRecord:
     """A new queue's group; there must be no record of this `uid` yet."""
     member = replace(founder, joined_view=1, is_dead=False)
-    return GroupRecord(uid, 1, 1, member.id, (member,), (member.id,), (member.node,))
+    return GroupRecord(uid, epoch, 1, member.id, (member,), (member.id,), (member.node,))
 
 
 def revive(record: GroupRecord, founder: Member) -> GroupRecord:

@@ -18,6 +18,12 @@ Instructions go out in batches, all that one turn of the loop brought, and one b
 broadcast of the ring. In a batch publishes come first: numbers are never used twice, so what is
 both published and gone in one batch is simply gone, and nothing else depends on the order.
 
+That numbers are never used twice is a promise over all masters of a group, and all disks: a master
+that died may have given numbers to messages that nobody has heard of, and will come back with them.
+So each epoch has a range of numbers of its own, and a new master begins at the start of its range
+(`first_sequence_of`). Two copies of one group that have a message of the same number have the same
+message, whoever told them, and when.
+
 Batches are numbered by their master, and a new master goes on with the number after the last one
 it heard: all copies have heard the same, so a number stands for the same batch everywhere.
 
@@ -38,6 +44,9 @@ from warren.wire.codec import Message
 
 _HEAD: Final = struct.Struct(">QI")
 """The batch's number, the length of the header."""
+
+EPOCH_SHIFT: Final = 42
+"""Numbers of an epoch: what a master at 100 000 messages a second uses in more than a year."""
 
 Run: TypeAlias = tuple[int, int, int]
 """Level (priority), first sequence number, how many."""
@@ -89,7 +98,34 @@ class Older(msgspec.Struct, frozen=True, tag=True, array_like=True):
     expiries: tuple[int, ...]
 
 
-Instruction: TypeAlias = Changes | Purged | Boundary | Older
+class Resumed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A member comes back with messages from before: of these it keeps `kept`, and goes on.
+
+    They are all the master has below `upto`, by level; what is newer follows (`Newer`).
+    """
+
+    member: str
+    kept: tuple[Run, ...]
+    upto: dict[int, int]
+    numbers: dict[str, int]
+
+
+class Newer(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """For a member that comes back: all from `start`, where it had got to, to before `end`.
+
+    `is_last`: then it has all there are.
+    """
+
+    member: str
+    level: int
+    start: int
+    end: int
+    sequences: tuple[int, ...]
+    expiries: tuple[int, ...]
+    is_last: bool
+
+
+Instruction: TypeAlias = Changes | Purged | Boundary | Older | Resumed | Newer
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Instruction)
@@ -97,6 +133,15 @@ _DECODER: Final = msgspec.msgpack.Decoder(Instruction)
 
 class MalformedInstruction(Exception):
     """Not what a master of this version sends."""
+
+
+def first_sequence_of(epoch: int) -> int:
+    return epoch << EPOCH_SHIFT
+
+
+def epoch_of(sequence: int) -> int:
+    """The first epoch that may have used the number; epochs begin with 1."""
+    return max(1, sequence >> EPOCH_SHIFT)
 
 
 def encode(number: int, instruction: Instruction, frames: bytes = b"") -> bytes:

@@ -24,8 +24,10 @@ from warren.mirror.coverage import Coverage
 from warren.mirror.instructions import (
     Boundary,
     Instruction,
+    Newer,
     Older,
     Purged,
+    Resumed,
     encode,
 )
 from warren.mirror.message_frames import encode_messages
@@ -243,7 +245,7 @@ class MasterBacking(BackingQueue):
         if self.departed is not None:
             self.departed.add((level, sequence))
         for member, coverage in tuple(self.coverages.items()):
-            if sequence == coverage.boundary.get(level):
+            if coverage.is_edge(level, sequence):
                 # A mirror forgets a run as a whole: one run must not begin below its boundary.
                 self.outbox.close_removed()
             if coverage.removed(level, sequence):
@@ -303,8 +305,10 @@ class MasterBacking(BackingQueue):
             self.unacked[(level, queued.sequence)] = queued
         self._count()
 
-    def inherit(self, mirror: Mirror) -> None:
-        """Go on from what a mirror has, which this node was until now."""
+    def inherit(self, mirror: Mirror, first_sequence: int) -> None:
+        """Go on from what a mirror has, which this node was until now, with numbers of our own."""
+        for queue in self.level_queues().values():
+            queue.next_sequence = max(queue.next_sequence, first_sequence)
         self.number = self._inherited = mirror.number
         self.numbers = dict(mirror.numbers)
         self.local_number = self.numbers.pop(self.origin, 0)
@@ -446,6 +450,18 @@ class MasterBacking(BackingQueue):
         self.coverages[member] = Coverage(dict(boundary), lacking)
         if self.coverages[member].is_complete:
             self.ring.covered(member)
+
+    def resume_member(self, resumed: Resumed, coverage: Coverage) -> None:
+        """A mirror comes back, and may keep some of what it has."""
+        self.flush()
+        self._tell_all(resumed)
+        self.coverages[resumed.member] = coverage
+
+    def tell_newer(self, newer: Newer, messages: list[Message]) -> None:
+        """Send messages to a mirror that came back before them; nothing is to be flushed."""
+        self._broadcast(encode(self.number + 1, newer, encode_messages(messages)))
+        if self.coverages[newer.member].brought(newer.level, newer.end, newer.is_last):
+            self.ring.covered(newer.member)
 
     def tell_older(self, older: Older, messages: list[Message]) -> None:
         """Send messages to mirrors that came after them."""

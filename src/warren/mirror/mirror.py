@@ -13,10 +13,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from warren.mirror.instructions import Boundary, Changes, Older, Purged, RemovedRun, decode
+from warren.mirror.instructions import (
+    Boundary,
+    Changes,
+    Newer,
+    Older,
+    Purged,
+    RemovedRun,
+    Resumed,
+    Run,
+    decode,
+)
 from warren.mirror.received import Received
 from warren.queues.boundary import TAKEN
-from warren.storage.replication import put_older, put_run, remove, remove_span
+from warren.storage.held_numbers import held_runs
+from warren.storage.replication import put_at, put_older, put_run, remove, remove_span, retain
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message
 
@@ -37,6 +48,8 @@ class Mirror:
         self.member = member
         self.levels: dict[int, VariableQueue] = {}
         self.boundary: dict[int, int] | None = None
+        self.upto: dict[int, int] | None = None
+        """Of one that comes back (`rejoining`): what is newer it is going to be sent."""
         self.lacking: int | None = None
         """Messages of the master that are not here: what would be lost; None if not known."""
         self.numbers: dict[str, int] = {}
@@ -62,22 +75,79 @@ class Mirror:
         # One more than there are, so that nothing is complete before all has been looked at.
         received.unsafe = len(messages) + 1
         if isinstance(instruction, Boundary):
-            self._begin(instruction)
-        elif self.boundary is not None:
-            if isinstance(instruction, Changes):
-                self._change(instruction, messages, received)
-            elif isinstance(instruction, Older):
-                self._put_older(instruction, messages, received)
-            else:
-                self._purge(instruction)
-        else:
+            self._begin(instruction, received)
+        elif isinstance(instruction, Resumed):
+            self._resume(instruction)
+        elif self.boundary is None:
             received.unsafe = 1
+        else:
+            self._go_on(instruction, messages, received)
         received.confirmed(0)
 
-    def _begin(self, instruction: Boundary) -> None:
+    def _go_on(
+        self,
+        instruction: Changes | Purged | Older | Newer,
+        messages: list[Message],
+        received: Received,
+    ) -> None:
+        if isinstance(instruction, Changes):
+            self._change(instruction, messages, received)
+        elif isinstance(instruction, Older):
+            self._put_older(instruction, messages, received)
+        elif isinstance(instruction, Newer):
+            self._put_newer(instruction, messages, received)
+        else:
+            self._purge(instruction)
+
+    # Coming back.
+
+    def stand_still(self) -> tuple[list[Run], dict[int, int]]:
+        """What is here from before, and below which numbers, by level, there may have been more.
+
+        Nothing of it changes until the master has said what counts.
+        """
+        self.boundary = self.upto = None
+        levels = self.levels.items()
+        runs = [(number, *run) for number, level in levels for run in held_runs(level)]
+        return runs, {number: level.next_sequence for number, level in levels}
+
+    def _resume(self, resumed: Resumed) -> None:
+        if resumed.member != self.member:
+            return
+        self.boundary = {}
+        self.upto = dict(resumed.upto)
+        self.numbers = dict(resumed.numbers)
+        self.lacking = None
+        for number, level in self.levels.items():
+            kept = [(first, count) for at, first, count in resumed.kept if at == number]
+            retain(level, kept, self.upto.get(number, 0))
+
+    def _put_newer(self, newer: Newer, messages: list[Message], received: Received) -> None:
+        if newer.member != self.member:
+            received.unsafe = 1
+            return
+        assert self.upto is not None, "it is on its way"
+        assert self.upto.get(newer.level, 0) == newer.start, "nothing is left out"
+        queue = self._level(newer.level)
+        expiries = newer.expiries or (0,) * len(messages)
+        for sequence, message, expires in zip(newer.sequences, messages, expiries, strict=True):
+            if put_at(queue, sequence, message, expires, received) == TAKEN:
+                received.unsafe -= 1
+        queue.next_sequence = newer.end
+        self.upto[newer.level] = newer.end
+        if newer.is_last:
+            self.upto = None
+            self.lacking = 0
+        queue.page_out()
+
+    # What there is to do.
+
+    def _begin(self, instruction: Boundary, received: Received) -> None:
         if instruction.member != self.member:
             return
+        self._received = deque([received])  # what is on its way to the disk is not needed there
         self.boundary = dict(instruction.boundary)
+        self.upto = None
         self.numbers = dict(instruction.numbers)
         self.lacking = instruction.lacking
         # What is here may be of another life, and may have been said by nobody who still counts.
@@ -91,7 +161,9 @@ class Mirror:
     def _change(self, changes: Changes, messages: list[Message], received: Received) -> None:
         expiries = changes.expiries or (0,) * len(messages)
         place = 0
-        for level, first, count in changes.published:
+        if self.upto is not None:
+            received.unsafe = 1  # they come again, when it is their turn
+        for level, first, count in changes.published if self.upto is None else ():
             part = slice(place, place + count)
             queue = self._level(level)
             received.unsafe -= put_run(queue, first, messages[part], expiries[part], received)
@@ -105,10 +177,10 @@ class Mirror:
         """The master's runs do not straddle a boundary."""
         level, first, count, body_bytes = run
         assert self.boundary is not None
-        if first >= self.boundary.get(level, 0):
-            remove(self._level(level), first, count, body_bytes)
-        else:
+        if first < self.boundary.get(level, 0):
             self._lacks_less(count)
+        elif self.upto is None or first < self.upto.get(level, 0):
+            remove(self._level(level), first, count, body_bytes)
 
     def _put_older(self, older: Older, messages: list[Message], received: Received) -> None:
         """They were confirmed long ago, but whoever counts on this copy counts on its disk."""

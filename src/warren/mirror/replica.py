@@ -71,6 +71,7 @@ from warren.mirror.group_record import (
 from warren.mirror.hand_over import HandOver
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
+from warren.mirror.rejoining import NOTHING, Remains, begin_with
 
 
 class ReplicaHost(Protocol):
@@ -91,6 +92,10 @@ class ReplicaHost(Protocol):
     def read_record(self) -> None: ...
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None: ...
+
+    def tell_kept(self, leader: Member, epoch: int, remains: Remains) -> None:
+        """Tell the leader's replica with what this one comes: its `kept`."""
+        ...
 
     def flush_due(self, replica: Replica, delay_ms: int) -> None:
         """Call `flush` after so long; 0: when the turn ends."""
@@ -126,9 +131,14 @@ class Replica:
         self._links_down: set[str] = set()
         self._begun: set[str] = set()
         """Mirrors that know where they begin, with the master of this epoch."""
+        self._kept: dict[str, tuple[int, Remains]] = {}
+        """What other members have told of themselves, in which epoch."""
+        self._told_epoch = 0
+        """The last leader's that we have told with what we come."""
         self._admitting: dict[str, int] = {}
         """Mirrors about to be in sync, and the batch that they must hold before."""
         self._had_room = True
+        self._is_blocked = False
         self._hand_over: HandOver | None = None
 
     @property
@@ -138,9 +148,9 @@ class Replica:
 
     # What happens.
 
-    def found(self) -> None:
+    def found(self, epoch: int = 1) -> None:
         """This node has what the queue had: begin the group, with this node as its leader."""
-        self._handle(Join(may_found=True))
+        self._handle(Join(may_found=True, epoch=epoch))
 
     def join(self, mirror: Mirror) -> None:
         """Be a mirror; or lead again, with what the mirror has from an earlier life."""
@@ -172,6 +182,8 @@ class Replica:
     def link_up(self, node: str) -> None:
         self._links_down.discard(node)
         self._handle(LinkUp(node))
+        if self.mirror is not None and self.mirror.boundary is None:
+            self._told_epoch = 0  # what was told may have been lost
         self._follow_record()
         self._tell_held_again(node)
 
@@ -195,8 +207,19 @@ class Replica:
             self._admit()
             self._pursue_hand_over(self.record)
 
+    def kept(self, member: str, epoch: int, remains: Remains) -> None:
+        """A mirror tells its master what it has from before; perhaps before we know we lead."""
+        self._kept[member] = (epoch, remains)
+        self._follow_record()
+
     def expel(self, member: str, *, is_unwanted: bool = False) -> None:
         self._handle(Expel(member, is_unwanted))
+
+    def block(self, is_blocked: bool) -> None:
+        """A master that is to do nothing else while its mirrors are synchronised, as RabbitMQ's."""
+        self._is_blocked = is_blocked
+        if self.master is not None and self.record is not None and not self.is_stopped:
+            self._freeze_or_thaw(self.record)
 
     def leave(self) -> None:
         self.flush()
@@ -285,16 +308,30 @@ class Replica:
             self._admit()
             self._pursue_hand_over(record)
         else:
+            self._tell_kept(record)
             self._stand_for_promotion(record)
+
+    def _tell_kept(self, record: GroupRecord) -> None:
+        """A master that does not count on us begins with what we have, if we have something."""
+        leader = record.find(record.leader)
+        if self.mirror is None or leader is None or leader.is_dead:
+            return
+        if self.me.id not in record.insync and self._told_epoch != record.epoch:
+            self._told_epoch = record.epoch
+            self._host.tell_kept(leader, record.epoch, Remains(*self.mirror.stand_still()))
 
     def _begin_members(self, record: GroupRecord) -> None:
         """Tell mirrors where they begin. Those in sync with a master before us go on."""
         assert self.master is not None
         for member in record.live:
-            if member.id != self.me.id and member.id not in self._begun:
+            if member.id == self.me.id or member.id in self._begun:
+                continue
+            epoch, remains = self._kept.get(member.id, (0, NOTHING))
+            if member.id in record.insync:
                 self._begun.add(member.id)
-                if member.id not in record.insync:
-                    self.master.begin_member(member.id)
+            elif epoch == record.epoch:
+                self._begun.add(member.id)
+                begin_with(self.master, member.id, remains)
 
     def _wait_for_those_in_sync(self) -> None:
         assert self.master is not None
@@ -306,7 +343,8 @@ class Replica:
     def _freeze_or_thaw(self, record: GroupRecord) -> None:
         assert self.master is not None
         nodes = {member.node for member in record.live if member.id in record.insync}
-        must_freeze = bool(nodes & self._links_down) or self._hand_over is not None
+        is_cut = bool(nodes & self._links_down)
+        must_freeze = is_cut or self._hand_over is not None or self._is_blocked
         if must_freeze and not self.master.is_frozen:
             self.master.freeze()
         elif not must_freeze and self.master.is_frozen:
@@ -372,6 +410,7 @@ class Replica:
     def _forget(self, deaths: frozenset[str]) -> None:
         for member in deaths:
             self._begun.discard(member)
+            self._kept.pop(member, None)
             self._admitting.pop(member, None)
             if self.master is not None:
                 self.master.forget_member(member)

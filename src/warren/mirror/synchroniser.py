@@ -21,20 +21,21 @@ that would have had it, so mirrors were never told of it, and are not told that 
 Several mirrors have different boundaries. The highest is lowered to the next, and from there on
 they go down together: a batch is for all whose boundary is where it begins, others pass over it.
 
-Nobody waits for this. No more is under way than mirrors have shown to be able to take, by holding
-what was sent before, on disk; a step is a few hundred kilobytes, and between two steps others have
-their turn; memory that is short, or a ring that is full, stops it.
+Nobody waits for this, unless that is wanted (`is_sync_blocking`). No more is under way than mirrors
+have shown to be able to take, by holding what was sent before, on disk; a step is a few hundred
+kilobytes, and between two steps others have their turn; memory that is short, or a ring that is
+full, stops it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from enum import Enum
 from typing import Final, Protocol
 
 from warren.mirror.instructions import Older
 from warren.mirror.master import NOTHING_HELD, MasterBacking
+from warren.mirror.rejoining import CatchUp, CatchUpHost
 from warren.mirror.sync_pace import SyncSettings, Throttle, is_batch_due
 from warren.storage.collecting import Piece
 from warren.wire.codec import QueuedMessage
@@ -53,17 +54,13 @@ class SyncEvent(Enum):
     CANCELLED = "cancelled"
 
 
-class SyncHost(Protocol):
-    """What a synchroniser needs of its node."""
+class SyncHost(CatchUpHost, Protocol):
+    """What a synchroniser needs of its node. `wake` when it is paused no more.
 
-    @property
-    def is_sync_paused(self) -> bool:
-        """Memory is short, or the ring is full. `wake` when it is not any more."""
-        ...
+    It is while memory is short, or the ring is full.
+    """
 
     def now_ms(self) -> int: ...
-
-    def call_later(self, delay_ms: int, do: Callable[[], None]) -> None: ...
 
     def sync_settings(self) -> SyncSettings: ...
 
@@ -83,6 +80,7 @@ class Synchroniser:
         self._piece: Piece | None = None
         self._departed: set[tuple[int, int]] = set()
         self._under_way: deque[int] = deque()
+        self._catch_up = CatchUp(master, host)
         self._throttle = Throttle(0)
         self._told_ms = 0
         self._cancelled: set[str] = set()
@@ -93,7 +91,7 @@ class Synchroniser:
     @property
     def lacking_mirrors(self) -> list[str]:
         coverages = self._master.coverages.items()
-        return [member for member, coverage in coverages if not coverage.is_complete]
+        return [member for member, coverage in coverages if coverage.lacking]
 
     @property
     def lacking_counts(self) -> dict[str, int]:
@@ -131,6 +129,7 @@ class Synchroniser:
             self.wake()
 
     def wake(self) -> None:
+        self._catch_up.wake()
         if self.is_syncing and not self._is_due and not self._is_collecting:
             self._is_due = True
             self._host.call_later(0, self._step)
@@ -174,11 +173,14 @@ class Synchroniser:
         if self._host.is_sync_paused:
             self._piece = None  # it keeps messages in memory
             return False
+        if self._catch_up.member is not None:
+            return False  # one after the other
         held = [master.held_by.get(member, NOTHING_HELD) for member in master.coverages]
         everywhere = min(held, default=master.number)
         while self._under_way and self._under_way[0] <= everywhere:
             self._under_way.popleft()
-        return len(self._under_way) < UNDER_WAY_MAX and not master.is_frozen
+        is_frozen = master.is_frozen and not self._host.is_sync_blocking
+        return len(self._under_way) < UNDER_WAY_MAX and not is_frozen
 
     def _is_at_hand(self, level: int, below: int) -> bool:
         piece = self._piece

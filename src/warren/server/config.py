@@ -233,6 +233,10 @@ class Config:
         "mirroring_sync_max_throughput", text, "0",
         "bytes per second of a queue's synchronisation, as 100MB; 0: as fast as mirrors take it",
     )  # fmt: skip
+    sync_is_blocking: bool = setting(
+        "warren.mirroring_sync_blocking", switch, False,
+        "whether a queue waits while its mirrors are synchronised, as RabbitMQ's does",
+    )  # fmt: skip
     partition_handling: str = setting(
         "cluster_partition_handling", one_of(*STRATEGIES), PAUSE_MINORITY,
         "what nodes without the majority of etcd do: all values mean that they pause",

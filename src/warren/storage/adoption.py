@@ -32,6 +32,7 @@ class RecoveredQueue:
 
     name: str
     next_sequence: int
+    used_below: int
     segments: list[RecoveredSegment]
     journaled: list[QueuedMessage]
 
@@ -65,9 +66,16 @@ def adopt(
             queue.removable.append(segment)
         elif segment.doomed:
             queue.doomed_segments.append(segment)
-    queue.blob = encode_queue(queue)
+    _describe_for_checkpoints(queue, state.next_sequence)
     _bury_orphans(queue, recovering)
     _write_off(queue, recovering.lost)
+
+
+def _describe_for_checkpoints(queue: QueueIndex, used_below: int) -> None:
+    """Numbers that were passed over, and have not been used, need not be known as used."""
+    following, queue.next_sequence = queue.next_sequence, used_below
+    queue.blob = encode_queue(queue)
+    queue.next_sequence = following
 
 
 def adopt_deleted(queue: QueueIndex, recovering: RecoveringQueue) -> None:
@@ -126,7 +134,8 @@ def is_interleaved(queue: QueueIndex) -> bool:
     return any(s.base + s.live.bit_length() > first for s in queue.segments.values())
 
 
-def describe(queue: QueueIndex) -> RecoveredQueue:
+def describe(queue: QueueIndex, used_below: int) -> RecoveredQueue:
+    """`used_below`: above all its numbers, as far as the disk knows."""
     segments = []
     for number in sorted(queue.segments):
         segment = queue.segments[number]
@@ -134,4 +143,5 @@ def describe(queue: QueueIndex) -> RecoveredQueue:
         if count:
             end = segment.base + SEGMENT_ENTRIES
             segments.append(RecoveredSegment(segment.base, end, count, segment.body_bytes))
-    return RecoveredQueue(queue.name, queue.next_sequence, segments, list(queue.journaled))
+    journaled = list(queue.journaled)
+    return RecoveredQueue(queue.name, queue.next_sequence, used_below, segments, journaled)

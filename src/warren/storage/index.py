@@ -92,7 +92,8 @@ class IndexStore:
         for store in self._stores:
             store.begin_chores()
         _log.debug("vhost %r: recovery ends", self.layout.vhost)
-        return [describe(queue) for queue in self.queues.values()]
+        used = {r.state.queue_id: r.state.next_sequence for r in recovery.queues.values()}
+        return [describe(queue, used[queue.queue_id]) for queue in self.queues.values()]
 
     def _adopt(self, recovery: Recovery) -> None:
         is_clean = self.findings.is_clean

@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.storage.index_records import RecordBuffer
-from warren.storage.segment import Segment, pieces_of, places_of
+from warren.storage.segment import Segment, pieces_among, places_of
 from warren.storage.segment_entry import in_state, weigh_all
 from warren.wire.codec import QueuedMessage
 
@@ -182,11 +182,8 @@ class QueueIndex:
         """
         self.close_run()
         self.ranges.append((start, end))
-        for number, places in pieces_of(start, end):
-            segment = self.segments.get(number)
-            if segment is None:
-                continue
-            self.acked_segments[number] = segment
+        for segment, places in pieces_among(self.segments, start, end):
+            self.acked_segments[segment.number] = segment
             segment.doom(places)
             if segment.doomed:
                 self.doomed_segments.append(segment)

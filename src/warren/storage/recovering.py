@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from warren.storage.checkpoint import QueueState
-from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, pieces_of
+from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, pieces_among, pieces_of
 from warren.wire.codec import QueuedMessage
 
 
@@ -70,10 +70,8 @@ class RecoveringQueue:
         # Some may have been in segments by then, and are known from the journal again.
         for sequence in [s for s in self.journaled if start <= s < end]:
             self._orphan(sequence)
-        for number, places in pieces_of(start, end):
-            segment = self.state.segments.get(number)
-            if segment is not None:
-                segment.doom(places)
+        for segment, places in pieces_among(self.state.segments, start, end):
+            segment.doom(places)
 
     def delete(self) -> None:
         self.state.is_deleted = True

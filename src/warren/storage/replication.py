@@ -15,13 +15,16 @@ what it lacks) is older than all that is there: it becomes the head.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from warren.queues.boundary import PENDING, TAKEN, Publisher
-from warren.storage.segment import pieces_of
+from warren.storage.segment import pieces_among
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
+
+EVERYTHING: Final = 1 << 62
 
 # That of paging_host.py, as a C number.
 _OVERHEAD = 230
@@ -94,6 +97,23 @@ def offer_again(queue: VariableQueue) -> None:
         queue.index.redelivered_below = queue.next_sequence
 
 
+def retain(queue: VariableQueue, runs: Sequence[tuple[int, int]], end: int) -> None:
+    """Forget all but these, (first, count) in order; what comes is numbered from `end` on."""
+    start = 0
+    for first, count in runs:
+        remove_span(queue, start, first)
+        start = first + count
+    remove_span(queue, start, EVERYTHING)
+    if queue.delta_count:
+        # It ended with a segment, in which there may have been room for more.
+        queue.delta_end = min(queue.delta_end, end)
+    queue.next_sequence = end
+    if queue.index is not None:
+        # A start passes over some numbers; these are wanted.
+        queue.index.next_sequence = end
+        queue.index.segmented_below = min(queue.index.segmented_below, end)
+
+
 def remove(queue: VariableQueue, first: int, count: int, body_bytes: int) -> None:
     """Forget a run of messages, all of which are here, and whose bodies have so many bytes."""
     end = first + count
@@ -120,12 +140,9 @@ def remove_span(queue: VariableQueue, start: int, end: int) -> None:
 
 
 def _count_paged_out(queue: VariableQueue, start: int, end: int) -> int:
-    segments = queue.index.segments
-    return sum(
-        (segments[number].readable & places).bit_count()
-        for number, places in pieces_of(start, end)
-        if number in segments
-    )
+    queue.index.close_run()
+    pieces = pieces_among(queue.index.segments, start, end)
+    return sum((segment.readable & places).bit_count() for segment, places in pieces)
 
 
 def _take_from_memory(queue: VariableQueue, first: int, end: int) -> list[QueuedMessage]:
@@ -215,3 +232,7 @@ def _forget_paged_out(
     queue.ready_bytes -= body_bytes
     queue.persistent_count = max(0, queue.persistent_count - count)
     queue.persistent_bytes = max(0, queue.persistent_bytes - body_bytes)
+    if not queue.delta_count:
+        # Nothing weighs nothing, whatever was estimated.
+        queue.ready_bytes -= queue.delta_bytes
+        queue.delta_bytes = 0

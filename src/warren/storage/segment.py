@@ -12,7 +12,7 @@ checkpoint be lost, still tell the truth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 SEGMENT_ENTRIES: Final = 2_048
@@ -160,6 +160,19 @@ def runs_of(places: int) -> Iterator[tuple[int, int]]:
         yield position + gap, length
         places >>= length
         position += gap + length
+
+
+def pieces_among(
+    segments: Mapping[int, Segment], start: int, end: int
+) -> Iterator[tuple[Segment, int]]:
+    """As `pieces_of`, of the segments there are: a range may be far longer than these."""
+    if start >= end:
+        return
+    first, last = start >> SEGMENT_SHIFT, (end - 1) >> SEGMENT_SHIFT
+    for number in sorted(n for n in segments if first <= n <= last):
+        base = number << SEGMENT_SHIFT
+        low, high = max(start, base), min(end, base + SEGMENT_ENTRIES)
+        yield segments[number], places_of(low, high - low)
 
 
 def pieces_of(start: int, end: int) -> Iterator[tuple[int, int]]:

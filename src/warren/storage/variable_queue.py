@@ -14,6 +14,7 @@ from warren.queues.backing_figures import BackingFigures, OperationRates
 from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.storage.browsing import browse
 from warren.storage.collecting import Piece, collect
+from warren.storage.collecting_newer import collect_newer
 from warren.storage.paged_messages import PagedMessages, is_bodiless, runs_of_sequences
 from warren.storage.paging_host import QueueIndexClient, Reader
 from warren.storage.sub_queues import sub_queues
@@ -189,6 +190,12 @@ class VariableQueue(PagedMessages):
     ) -> None:
         """The newest messages older than `below`, and of `unacked`, which clients have."""
         collect(self, self._reader, below, unacked, done)
+
+    def collect_newer(
+        self, start: int, unacked: Iterable[QueuedMessage], done: Callable[[Piece], None]
+    ) -> None:
+        """The oldest messages from `start` on, and of `unacked`, which clients have."""
+        collect_newer(self, self._reader, start, unacked, done)
 
     def delete(self) -> None:
         self._forget()

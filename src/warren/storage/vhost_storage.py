@@ -76,6 +76,11 @@ class VhostStorage:
         self.backings[name] = backing
         return backing
 
+    def used_below(self, name: str) -> int:
+        """Before it is asked for: above all numbers that a queue, or priority, ever had here."""
+        recovered = self._recovered.get(name)
+        return 0 if recovered is None else recovered.used_below
+
     @property
     def recovered_queues(self) -> list[RecoveredQueue]:
         """What was found at the start and has not been asked for yet."""

@@ -67,7 +67,7 @@ class Failover:
         self.link.cut()
         level = self.mirror.levels.get(0) or self.disk.level(0)
         self.promoted = MasterBacking(level, "b/1", self.world)
-        self.promoted.inherit(self.mirror)
+        self.promoted.inherit(self.mirror, 0)
         self.second.backing = self.promoted
         self.remote.move(self.other.asker)
         self.other.move()

@@ -15,7 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.broker.broker import Broker
-from warren.cluster.control import BecomeMirror, Held, MirrorNews, OpenQueue
+from warren.cluster.control import BecomeMirror, Held, Kept, MirrorNews, OpenQueue
 from warren.cluster.inbox import Inbox
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import decode_session
@@ -30,10 +30,13 @@ from warren.mirror.group_record import (
     make_member_id,
     node_of,
 )
+from warren.mirror.instructions import epoch_of
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
+from warren.mirror.rejoining import Remains
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
+from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
 from warren.server.connection import AmqpConnection
@@ -43,7 +46,7 @@ from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.group_log import GroupLog
 from warren.server.mirroring.homes import make_inbox
-from warren.server.mirroring.kept_copies import KeptCopies
+from warren.server.mirroring.kept_copies import KeptCopies, delete
 from warren.server.mirroring.lifetimes import Lifetimes
 from warren.server.mirroring.relocating import Relocations
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
@@ -194,7 +197,17 @@ class Mirrors(LinkUser):
         numbers = [0]
         if self._settings_of(name).max_priority is not None:
             numbers = self.storages[name[0]].recovered_levels(name[1])
-        return {number: self.make_level(name, number) for number in numbers}
+        return {number: self._recovered_level(name, number) for number in numbers}
+
+    def _recovered_level(self, name: QueueName, number: int) -> VariableQueue:
+        """Its next number is the one after all it has ever had: what is higher it never had."""
+        has_levels = self._settings_of(name).max_priority is not None
+        used_below = self.storages[name[0]].used_below(
+            level_name(name[1], number) if has_levels else name[1]
+        )
+        level = self.make_level(name, number)
+        level.next_sequence = used_below
+        return level
 
     def make_level(self, name: QueueName, number: int) -> VariableQueue:
         settings = self._settings_of(name)
@@ -349,7 +362,9 @@ class Mirrors(LinkUser):
         host = self._by_uid.get(news.uid)
         if host is None:
             return
-        if isinstance(news, Held):
+        if isinstance(news, Kept):
+            host.replica.kept(news.member, news.epoch, Remains(news.runs, news.used_below))
+        elif isinstance(news, Held):
             host.replica.held(news.member, news.epoch, news.number)
             if host.sync is not None:
                 host.sync.synchroniser.wake()
@@ -388,12 +403,23 @@ class Mirrors(LinkUser):
             asyncio.get_running_loop().call_later(DISK_RETRY_S, self.become_mirror, wanted)
             return
         if self._reaches_all(entry[0]):  # or is asked again: a ring with a cut in it is useless
-            host = self._add(name, wanted.uid)
-            self._take_part(host, host.make_mirror(self._kept.take(name, wanted.uid)))
+            self.spawn(self._become_mirror(name, wanted.uid))
 
     def _reaches_all(self, group: GroupRecord) -> bool:
         alive = [m.node for m in group.live if self._incarnation_of(m) == m.incarnation]
         return all(self.is_linked(node) for node in alive if node != self.cluster.name)
+
+    async def _become_mirror(self, name: QueueName, uid: str) -> None:
+        """Once it is sure that the disk has nothing under this name that is not of this group."""
+        levels = self._kept.take(name, uid)
+        if not levels:
+            await self.storages[name[0]].index.flush()
+        entry = self.records.get(name)
+        if name in self.replicas or entry is None or entry[0].uid != uid:
+            delete(levels)
+            return
+        host = self._add(name, uid)
+        self._take_part(host, host.make_mirror(levels))
 
     # Groups.
 
@@ -401,7 +427,16 @@ class Mirrors(LinkUser):
         """Begin a group, with what this node has of the queue."""
         host = self._add(name, new_token())
         host.replica.record_changed(None, 0)
-        host.replica.found()
+        host.replica.found(epoch_of(self._next_sequence(name)))
+
+    def _next_sequence(self, name: QueueName) -> int:
+        """Of a queue that has had masters before its numbers are high."""
+        queue = self.broker.vhosts[name[0]].queues[name[1]]
+        backing = queue.backing if isinstance(queue, Queue) else None
+        if isinstance(backing, PriorityBacking):
+            levels: list[Any] = [level for _, level in backing.items()]
+            return max((int(level.next_sequence) for level in levels), default=0)
+        return int(getattr(backing, "next_sequence", 0))
 
     def _add(self, name: QueueName, uid: str) -> ReplicaOfNode:
         host = self.replicas[name] = self._by_uid[uid] = ReplicaOfNode(self, *name, uid)

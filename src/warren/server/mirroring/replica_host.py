@@ -8,15 +8,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from warren.broker.vhost import VirtualHost
-from warren.cluster.control import Held
+from warren.cluster.control import Held, Kept
 from warren.cluster.remote_queue import RemoteQueue
 from warren.metadata.keys import group_key, node_key
 from warren.metadata.store import Check, MetadataError, Put
 from warren.mirror.frames import Frame, Payload, encode_frame
 from warren.mirror.gm_events import Timer
 from warren.mirror.group_record import GroupRecord, Member, SessionGone, encode_record
+from warren.mirror.instructions import first_sequence_of
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
+from warren.mirror.rejoining import Remains
 from warren.mirror.replica import Replica
 from warren.policy.wanted_copies import mirroring_of
 from warren.queues.backing import BackingQueue
@@ -128,6 +130,9 @@ class ReplicaOfNode:
         elif record is not None and leader is not None:
             self._report_held(leader, record.epoch, number)
 
+    def tell_kept(self, leader: Member, epoch: int, remains: Remains) -> None:
+        self.mirrors.tell(leader.node, Kept(self.replica.uid, self.replica.me.id, epoch, *remains))
+
     def flush_due(self, replica: Replica, delay_ms: int) -> None:
         if delay_ms:
             asyncio.get_running_loop().call_later(delay_ms / 1000, replica.flush)
@@ -164,7 +169,7 @@ class ReplicaOfNode:
         assert mirror is not None, "who is promoted has been a mirror"
         assert isinstance(queue, RemoteQueue), "who is a mirror has another home"
         master = MasterBacking(self._backing_of(mirror), queue.origin, replica)
-        master.inherit(mirror)
+        master.inherit(mirror, self._first_sequence)
         self.mirrors.context.brake.watch(master.credit)
         self.sync = SyncOfQueue(self, master)
         self.mirrors.promoted(self, queue, master)
@@ -205,7 +210,16 @@ class ReplicaOfNode:
     # The disk.
 
     def _level(self, number: int) -> VariableQueue:
-        return self.mirrors.make_level(self.name, number)
+        level = self.mirrors.make_level(self.name, number)
+        level.next_sequence = max(level.next_sequence, self._first_sequence)
+        return level
+
+    @property
+    def _first_sequence(self) -> int:
+        """Of messages that this node gives numbers to; mirrors are told theirs."""
+        record = self.replica.record
+        is_led = record is not None and record.leader == self.replica.me.id
+        return first_sequence_of(record.epoch) if record is not None and is_led else 0
 
     def _backing_of(self, mirror: Mirror) -> BackingQueue:
         record = self._virtual_host.queues[self.queue].record

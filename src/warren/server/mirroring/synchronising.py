@@ -53,6 +53,10 @@ class SyncOfQueue:
         resources = self._context.brake.board.resources
         return Resource.MEMORY in resources or not self._host.replica.has_room
 
+    @property
+    def is_sync_blocking(self) -> bool:
+        return self._context.config.sync_is_blocking
+
     def now_ms(self) -> int:
         return self._context.clock.now_ms()
 
@@ -69,8 +73,19 @@ class SyncOfQueue:
         batch_size = default if mirroring is None else mirroring.sync_batch_size
         return SyncSettings(batch_size, self._host.mirrors.sync_bytes_per_s)
 
+    def caught_up(self, member: str, kept: int, sent: int) -> None:
+        _log.info(
+            "mirror has caught up",
+            queue=str(self._host),
+            mirror=member,
+            messages_kept=kept,
+            messages_sent=sent,
+        )
+
     def sync_told(self, event: SyncEvent) -> None:
         synchroniser = self.synchroniser
+        if self.is_sync_blocking:
+            self._host.replica.block(synchroniser.is_syncing)
         _log.info(
             f"synchronisation: {event.value}",
             queue=str(self._host),
