@@ -23,8 +23,8 @@ from warren.management.errors import bad_request
 from warren.management.json import Json, JsonObject
 from warren.management.listing import json_response
 from warren.management.resource import Resource
-from warren.management.routes.queues import home_of_queue, queue_exists
-from warren.management.routes.streams import stream_of
+from warren.management.routes.queues import queue_exists
+from warren.management.routes.streams import home_of_stream, stream_of
 from warren.management.views.moments import show_moment
 from warren.streams.queue import StreamQueue
 
@@ -100,7 +100,7 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_list,
-        home=home_of_queue,
+        home=home_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/groups/{group}",
@@ -110,6 +110,6 @@ RESOURCES: Final = (
         get=_get,
         put=_put,
         delete=_delete,
-        home=home_of_queue,
+        home=home_of_stream,
     ),
 )

@@ -19,11 +19,12 @@ from starlette.responses import Response, StreamingResponse
 
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
+from warren.management.cluster.homes import home_of
 from warren.management.declaring import readable_queue
 from warren.management.errors import Refusal, bad_request
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.queues import home_of_queue, queue_exists
+from warren.management.routes.queues import find_queue, queue_exists
 from warren.storage.workers import Workers
 from warren.streams.chunk_format import VERSION
 from warren.streams.log import StreamLog
@@ -48,6 +49,12 @@ def stream_of(call: Call) -> StreamQueue:
             "the same exchange, or read a snapshot"
         )
     return queue
+
+
+def home_of_stream(call: Call) -> str:
+    """The node that answers, whatever is done."""
+    queue = find_queue(call)
+    return call.node.config.name if queue is None else home_of(queue, call.node)
 
 
 async def _show(call: Call) -> JsonObject:
@@ -160,20 +167,20 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_show,
-        home=home_of_queue,
+        home=home_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/cuts",
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_cuts,
-        home=home_of_queue,
+        home=home_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/records",
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_records,
-        home=home_of_queue,
+        home=home_of_stream,
     ),
 )
