@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright
 
 # A machine may be slow, and busy with other things: this is not about how fast anything is.
 PATIENCE_MS = 60_000
@@ -28,12 +28,13 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def visiting(browser: Browser, http_port: int) -> Iterator[Callable[[], Page]]:
+def visiting(browser: Browser, http_port: int) -> Iterator[Callable[..., Page]]:
     """Somebody who is not signed in yet. What a page's scripts trip over fails the test."""
     contexts, faults = [], list[str]()
 
-    def arrive() -> Page:
-        context = browser.new_context(base_url=f"http://127.0.0.1:{http_port}", viewport=VIEW)
+    def arrive(state: StorageState | None = None) -> Page:
+        base_url = f"http://127.0.0.1:{http_port}"
+        context = browser.new_context(base_url=base_url, viewport=VIEW, storage_state=state)
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, StorageState
 
 from acceptance.management_client import Api
 from broker_process import Address, BrokerProcess
@@ -39,14 +39,21 @@ def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
 
 
 @pytest.fixture
-def visitor(browser: Browser, broker: BrokerProcess) -> Iterator[Callable[[], Page]]:
+def visitor(browser: Browser, broker: BrokerProcess) -> Iterator[Callable[..., Page]]:
     with visiting(browser, broker.http_port) as arrive:
         yield arrive
 
 
+@pytest.fixture(scope="module")
+def session(browser: Browser, broker: BrokerProcess) -> StorageState:
+    """The administrator's cookies."""
+    with visiting(browser, broker.http_port) as arrive:
+        page = arrive()
+        sign_in(page, "guest", "guest")
+        return page.context.storage_state()
+
+
 @pytest.fixture
-def page(visitor: Callable[[], Page]) -> Page:
+def page(visitor: Callable[..., Page], session: StorageState) -> Page:
     """The administrator's, signed in."""
-    page = visitor()
-    sign_in(page, "guest", "guest")
-    return page
+    return visitor(session)

@@ -27,6 +27,7 @@ def test_who_is_not_signed_in_gets_there_after_signing_in(visitor: Callable[[], 
 
 
 def test_the_session_is_hidden_from_scripts_and_ends_with_signing_out(page: Page) -> None:
+    page.goto("/")
     cookies = [c for c in page.context.cookies() if c["name"].startswith("warren_session")]
     assert [(c["httpOnly"], c["sameSite"]) for c in cookies] == [(True, "Lax")]
     page.get_by_role("button", name="Sign out").click()
@@ -60,6 +61,7 @@ def test_who_is_no_administrator_has_no_link_to_what_is_not_open_to_it(
 
 def test_a_form_from_elsewhere_changes_nothing(page: Page, broker: BrokerProcess) -> None:
     """Neither without the token that is in our forms, nor from another site with it."""
+    page.goto("/")
     url = f"http://127.0.0.1:{broker.http_port}/logout"
     cookie = "; ".join(f"{c['name']}={c['value']}" for c in page.context.cookies())
     token = page.locator("form.who input[name=csrf]").input_value()
@@ -94,6 +96,8 @@ def test_addresses_of_rabbitmqs_page_lead_to_what_they_lead_to_there(
 
 
 def test_the_theme_is_the_systems_until_somebody_chooses_another(page: Page) -> None:
+    page.goto("/")
+
     def ground() -> str:
         return str(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 def test_the_overview_follows_what_happens_without_being_reloaded(
     page: Page, channel: BlockingChannel
 ) -> None:
+    page.goto("/")
     ready = page.locator("dl", has_text="Ready").locator("dd")
     expect(ready).to_have_text("0")
     page.evaluate("window.isSamePage = true")
@@ -29,6 +30,7 @@ def test_plots_of_rates_depth_memory_and_disk_are_drawn(page: Page) -> None:
 
 
 def test_the_overview_has_landmarks_and_a_way_past_the_menu(page: Page) -> None:
+    page.goto("/")
     for role in ("banner", "navigation", "main"):
         expect(page.get_by_role(role).first).to_be_visible()  # type: ignore[arg-type]
     page.keyboard.press("Tab")
