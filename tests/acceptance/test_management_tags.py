@@ -1,4 +1,4 @@
-"""A table of what each tag may do: exactly what RabbitMQ allows, and nothing else.
+"""A table of what each tag may do (9-05 among it): exactly what RabbitMQ allows, and nothing else.
 
 Users have permissions in one virtual host, `own`, and none in `other`. Each row is a request and
 the tags that get through; for all others the answer must be 401. What those who get through are
