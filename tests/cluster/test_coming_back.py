@@ -60,9 +60,13 @@ def test_6_10_only_the_difference_travels_to_a_mirror_that_comes_back(
     for _ in range(100):
         channel.basic_get(queue, auto_ack=True)
     publish_all(channel, queue, numbered(*range(BACKLOG, BACKLOG + 50)))
+    before = len(caught_up(one, queue))
     three.start()
     cluster.await_in_sync(queue)
-    assert caught_up(one, queue) == [(BACKLOG - 100, 50)]
+    # More than once if it was out of reach in between, but never with more.
+    came_back = caught_up(one, queue)[before:]
+    assert came_back
+    assert all(kept + sent == BACKLOG - 50 and sent <= 50 for kept, sent in came_back)
     # What it has is what there is, in order, to the last message.
     two.kill()
     one.kill()
