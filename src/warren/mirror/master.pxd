@@ -34,6 +34,7 @@ cdef class MasterBacking(BackingQueue):
     cdef public object on_frozen
     cdef public object on_thawed
     cdef public bint is_deposed
+    cdef public bint is_promoted
     cdef public bint is_leaving
     cdef list _complete_batches
     @cython.locals(outcome=int, place=Py_ssize_t)
@@ -49,6 +50,8 @@ cdef class MasterBacking(BackingQueue):
     cdef Py_ssize_t _wait(self, MessageType message, object publisher, uint64_t sequence) except -1
     @cython.locals(queued=QueuedType)
     cpdef QueuedType fetch(self, bint ack_required)
+    @cython.locals(queued=QueuedType)
+    cpdef list own(self, list run)
     @cython.locals(queued=QueuedType)
     cpdef object ack(self, list run)
     @cython.locals(queued=QueuedType)

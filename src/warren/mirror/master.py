@@ -33,6 +33,7 @@ from warren.mirror.instructions import (
 from warren.mirror.message_frames import encode_messages
 from warren.mirror.mirror import Mirror
 from warren.mirror.outbox import Outbox
+from warren.mirror.own_deliveries import own_deliveries
 from warren.queues.backing import BackingQueue
 from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import PENDING, TAKEN, Publisher
@@ -109,6 +110,7 @@ class MasterBacking(BackingQueue):
         self.on_frozen: Callable[[], None] | None = None
         self.on_thawed: Callable[[], None] | None = None
         self.is_deposed = False
+        self.is_promoted = False
         self.is_leaving = False
         """What nobody waits for is kept, too, until it is everywhere."""
         self._complete_batches: list[Batch] = []
@@ -207,9 +209,13 @@ class MasterBacking(BackingQueue):
         head: QueuedMessage | None = self.inner.head()
         return head
 
+    def own(self, run: list[QueuedMessage]) -> list[QueuedMessage]:
+        return own_deliveries(self.unacked, self.levels, run) if self.is_promoted else run
+
     def ack(self, run: list[QueuedMessage]) -> None:
         if self.is_deposed:
             return
+        run = self.own(run)
         for queued in run:
             level = 0 if self.levels is None else self.levels.level_number(queued.message)
             if self.unacked.pop((level, queued.sequence), None) is not None:
@@ -221,7 +227,7 @@ class MasterBacking(BackingQueue):
         if self.is_deposed:
             return
         known = []
-        for queued in run:
+        for queued in self.own(run):
             level = 0 if self.levels is None else self.levels.level_number(queued.message)
             if self.unacked.pop((level, queued.sequence), None) is not None:
                 known.append(queued)
@@ -309,6 +315,7 @@ class MasterBacking(BackingQueue):
         """Go on from what a mirror has, which this node was until now, with numbers of our own."""
         for queue in self.level_queues().values():
             queue.next_sequence = max(queue.next_sequence, first_sequence)
+        self.is_promoted = True
         self.number = self._inherited = mirror.number
         self.numbers = dict(mirror.numbers)
         self.local_number = self.numbers.pop(self.origin, 0)

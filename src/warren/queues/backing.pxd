@@ -15,6 +15,7 @@ cdef class BackingQueue:
     )
     cpdef QueuedType fetch(self, bint ack_required)
     cpdef QueuedType head(self)
+    cpdef list own(self, list run)
     cpdef object ack(self, list run)
     cpdef object requeue(self, list run)
     cpdef Py_ssize_t purge(self) except -1

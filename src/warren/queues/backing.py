@@ -52,6 +52,10 @@ class BackingQueue:
     def ack(self, run: list[QueuedMessage]) -> None:
         raise NotImplementedError
 
+    def own(self, run: list[QueuedMessage]) -> list[QueuedMessage]:
+        """Those that were fetched from here; of a mirrored queue, clients may have others, too."""
+        return run
+
     def requeue(self, run: list[QueuedMessage]) -> None:
         """Back to where they were: before everything with a higher sequence number."""
         raise NotImplementedError

@@ -237,6 +237,7 @@ class Queue(AbstractQueue):
     def rejected(self, run: list[QueuedMessage]) -> None:
         if self.is_deleted:
             return
+        run = self.backing.own(run)
         self.backing.ack(run)
         self._dead_letter([queued.message for queued in run], DeathReason.REJECTED)
 
