@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from itertools import islice
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from cluster_chaos.talking import ANSWER_S_MAX, ConnectionClosed, Hangs, Talk
 
 WINDOW: Final = 50
 PREFETCH: Final = 20
+UNSETTLED: Final = 5
 # Publishers wait for consumers, so that emptying the queues in the end takes no longer than a run.
 BACKLOG_MAX: Final = 5_000
 KEPT_MAX: Final = 300
@@ -115,11 +117,14 @@ class Consumer(ChaosClient):
     def prepare(self, talk: Talk) -> None:
         self._header: tuple[int, bool, int] | None = None
         self._body = b""
+        self._unsettled: deque[int] = deque()
         talk.ask("basic.qos", prefetch_count=PREFETCH)
         for queue in self.queues:  # the answer to one may come after deliveries of another
             talk.send("basic.consume", queue=queue, consumer_tag=queue)
 
     def step(self, talk: Talk) -> None:
+        if self.hurry:
+            self._settle(talk, 0)
         frame = talk.receive(0.2)
         while frame is not None:
             self.take(talk, frame)
@@ -148,6 +153,13 @@ class Consumer(ChaosClient):
         if len(self._body) == size:
             self._header = None
             self.expected.received(self._body.decode().rstrip(), redelivered)
+            self._unsettled.append(tag)
+            self._settle(talk, 0 if self.hurry else UNSETTLED)
+
+    def _settle(self, talk: Talk, left: int) -> None:
+        """All but the last few, so that there is always something that a failover gives back."""
+        while len(self._unsettled) > left:
+            tag = self._unsettled.popleft()
             if self.hurry or self.chance.random() < 0.95:
                 talk.send("basic.ack", delivery_tag=tag)
             else:
