@@ -140,6 +140,8 @@ class Replica:
         self._had_room = True
         self._is_blocked = False
         self._hand_over: HandOver | None = None
+        self._was_in_sync = False
+        """By the record before this one."""
 
     @property
     def has_room(self) -> bool:
@@ -164,6 +166,7 @@ class Replica:
         is_new_leader = record is not None and (
             self.record is None or record.leader != self.record.leader
         )
+        self._was_in_sync = self.record is not None and self.me.id in self.record.insync
         self.record = record
         self.revision = revision
         self._handle(RecordChanged(record, revision))
@@ -300,6 +303,9 @@ class Replica:
             return
         if record.leader == self.me.id:
             if self.master is None:
+                if self.mirror is not None and not self._was_in_sync:
+                    # Who published before it came is not to be told that their messages are here.
+                    self.mirror.numbers.clear()
                 self.master = self._host.lead(self)
                 self.master.room_changed(self._had_room)
             self._begin_members(record)

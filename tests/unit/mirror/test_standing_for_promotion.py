@@ -16,6 +16,7 @@ from warren.mirror.group_record import (
     create,
     erase,
     mark_dead,
+    promote,
 )
 from warren.mirror.master import MasterBacking
 from warren.mirror.replica import Replica
@@ -102,3 +103,32 @@ def test_if_all_lack_something_the_eldest_leads_where_that_is_allowed() -> None:
         for node in (elder, younger):
             node.replica.record_changed(without_its_leader(), 9)
         assert (elder.would_lead, younger.would_lead) == (may_lose, False)
+
+
+class Leading(Node):
+    """Has what it would lead with looked at, and goes no further."""
+
+    def lead(self, replica: Replica) -> MasterBacking:
+        assert replica.mirror is not None
+        self.numbers = dict(replica.mirror.numbers)
+        return ReplicaWorld().master
+
+
+def numbers_of_new_master(*in_sync: Member) -> dict[str, int]:
+    """What B, which leads from now on, says that it has of publishers; A had told it."""
+    node = Leading(B, may_lose=True)
+    assert node.replica.mirror is not None
+    node.replica.mirror.numbers["elsewhere"] = 7
+    record = without_its_leader(*in_sync)
+    node.replica.record_changed(record, 9)
+    node.replica.record_changed(promote(record, B.id, is_sync_needed=False), 10)
+    return node.numbers
+
+
+def test_a_master_that_was_in_sync_knows_what_was_published() -> None:
+    assert numbers_of_new_master(B) == {"elsewhere": 7}
+
+
+def test_a_master_that_lacks_messages_does_not_call_them_taken() -> None:
+    """They were not confirmed, so they come again, and must not be confirmed unseen."""
+    assert numbers_of_new_master() == {}
