@@ -138,6 +138,8 @@ class Replica:
         self._admitting: dict[str, int] = {}
         """Mirrors about to be in sync, and the batch that they must hold before."""
         self._had_room = True
+        self._held_early: dict[str, tuple[int, int]] = {}
+        """Epoch and batch, of those who have read of it before us."""
         self._is_blocked = False
         self._hand_over: HandOver | None = None
         self._was_in_sync = False
@@ -204,8 +206,10 @@ class Replica:
         self._handle(TimerFired(timer))
 
     def held(self, member: str, epoch: int, number: int) -> None:
-        """A mirror tells its master how far it has come."""
-        if self.master is not None and self.record is not None and epoch == self.record.epoch:
+        """A mirror tells its master how far it has come; perhaps before we know that we lead."""
+        if self.record is not None and epoch > self.record.epoch:
+            self._held_early[member] = (epoch, number)
+        elif self.master is not None and self.record is not None and epoch == self.record.epoch:
             self.master.held(member, number)
             self._admit()
             self._pursue_hand_over(self.record)
@@ -310,6 +314,7 @@ class Replica:
                 self.master.room_changed(self._had_room)
             self._begin_members(record)
             self._wait_for_those_in_sync()
+            self._heed_early()
             self._freeze_or_thaw(record)
             self._admit()
             self._pursue_hand_over(record)
@@ -325,6 +330,11 @@ class Replica:
         if self.me.id not in record.insync and self._told_epoch != record.epoch:
             self._told_epoch = record.epoch
             self._host.tell_kept(leader, record.epoch, Remains(*self.mirror.stand_still()))
+
+    def _heed_early(self) -> None:
+        early, self._held_early = self._held_early, {}
+        for member, (epoch, number) in early.items():
+            self.held(member, epoch, number)
 
     def _begin_members(self, record: GroupRecord) -> None:
         """Tell mirrors where they begin. Those in sync with a master before us go on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -23,6 +24,8 @@ from warren.mirror.group_record import (
     promote,
 )
 from warren.mirror.hand_over import HandOver
+from warren.mirror.master import MasterBacking
+from warren.mirror.replica import Replica
 
 
 def member(name: str) -> Member:
@@ -77,6 +80,30 @@ def test_the_copy_of_a_leader_that_has_left_counts_for_something_or_not(keeps_co
     left = hand_over(ring("a", "b"), ident("a"), ident("b"), keeps_copy)
     assert ("a" in left.recoverable) is keeps_copy
     assert ident("a") not in left.insync, "others may confirm what it has not got"
+
+
+class PromotedHost:
+    """The `ReplicaHost` of a mirror that becomes master of what a world has, and no more."""
+
+    def __init__(self) -> None:
+        self.world = ReplicaWorld()
+
+    def lead(self, replica: Replica) -> MasterBacking:
+        return self.world.master
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+def test_a_mirror_may_tell_a_new_master_how_far_it_is_before_that_knows_that_it_leads() -> None:
+    """It has read the record first, and will not say it again."""
+    left = left_to(ring("a", "b", "c"), "b")
+    replica = Replica(member("b"), "uid", PromotedHost())
+    replica.record_changed(left, 1)
+    replica.held(ident("c"), 2, 5)
+    replica.record_changed(promote(left, ident("b")), 2)
+    assert replica.master is not None
+    assert replica.master.held_by == {ident("c"): 5}
 
 
 def test_a_leader_leaves_when_everybody_in_sync_holds_all_it_was_told() -> None:
