@@ -29,6 +29,7 @@ from typing import Any, Final
 import grpc
 from aetcd import rpc
 
+from warren.metadata.boot_wait import BootWait
 from warren.metadata.etcd_address import EtcdAddress
 from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
 from warren.metadata.etcd_copy import EtcdCopy, Expectation
@@ -77,6 +78,7 @@ class EtcdStore:
     ) -> None:
         self.address = address
         self._patience_s = patience_s
+        self.boot_wait = BootWait(patience_s, attempts=1)
         self.namespace = namespace
         self._prefix = f"/warren/{namespace}/"
         self._copy = EtcdCopy()
@@ -96,7 +98,9 @@ class EtcdStore:
 
     async def open(self) -> None:
         try:
-            await self._patiently(self._require_own_key_space)
+            await self.boot_wait.until_answered(
+                lambda patience_s: self._patiently(self._require_own_key_space, patience_s)
+            )
             await self._patiently(self._feed.start)
         except EtcdError as error:
             await self._client.close()
@@ -278,7 +282,9 @@ class EtcdStore:
         self, attempt: Callable[[], Awaitable[Any]], patience_s: float | None = None
     ) -> Any:
         """Again on the next member while nobody answers; the last failure when time is up."""
-        deadline = asyncio.get_running_loop().time() + (patience_s or self._patience_s)
+        deadline = asyncio.get_running_loop().time() + (
+            self._patience_s if patience_s is None else patience_s
+        )
         while True:
             try:
                 return await attempt()

@@ -247,6 +247,14 @@ class Config:
         10_000,
         "time a request waits for the majority of the metadata store, in ms; then error 506",
     )
+    boot_wait_ms: int = setting(
+        "mnesia_table_loading_retry_timeout", whole_number(1, 2**31 - 1), 30_000,
+        "time of one attempt of a starting node to reach its metadata store, in ms",
+    )  # fmt: skip
+    boot_wait_attempts: int = setting(
+        "mnesia_table_loading_retry_limit", whole_number(1, 1_000_000), 10,
+        "how many such attempts there are before the node gives up",
+    )  # fmt: skip
     log_level: str = setting("log.console.level", _LEVEL, "info", "least level that is logged")
     log_connection_level: str = setting(
         "log.connection.level", _LEVEL, "debug", "the same, for connections coming and going"

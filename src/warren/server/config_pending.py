@@ -96,8 +96,6 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "password_hashing_module": text,
     "background_gc_enabled": switch,
     "background_gc_target_interval": _COUNT,
-    "mnesia_table_loading_retry_timeout": _COUNT,
-    "mnesia_table_loading_retry_limit": _COUNT,
     "channel_operation_timeout": _COUNT,
     "credential_validator.$setting": text,
     "raft.$setting": text,

@@ -22,7 +22,6 @@ from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.broker.telling_admin import TellingAdmin
 from warren.metadata.codec import decode_queue
-from warren.metadata.etcd_address import is_etcd_address, parse_etcd_address
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
 from warren.metadata.store import MetadataStore, MetadataUnavailable
@@ -52,6 +51,7 @@ from warren.server.listening import listeners_of
 from warren.server.logs import EventLog
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
+from warren.server.metadata_choice import metadata_store
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
 from warren.server.tls.sides import RENEWAL_CHECK_MS, TlsSides, tls_sides
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
@@ -85,7 +85,7 @@ class Node:
             connection_limit(raise_descriptor_limit(), config.connection_max)
         )
         clock = LoopClock()
-        self.store = _metadata_store(config)
+        self.store = metadata_store(config)
         access = AccessControl(config.loopback_users)
         queue_factory = QueueFactory(clock, self._spawn)
         self.broker = Broker(self.store, access, queue_factory.make, new_token, clock)
@@ -354,17 +354,6 @@ class Node:
             _log.warning("connections did not close in time", connections=len(self.connections))
             for connection in self.connections:
                 connection.abort()
-
-
-def _metadata_store(config: Config) -> MetadataStore:
-    if not is_etcd_address(config.metadata):
-        return SqliteStore(config.data_dir / METADATA_FILE)
-    # Imported here: gRPC is large, and a node alone needs none of it.
-    from warren.server.cluster_store import ClusterStore
-
-    address = parse_etcd_address(config.metadata)
-    patience_s = config.metadata_timeout_ms / 1000
-    return ClusterStore(address, config.cluster_name or "default", patience_s, config.name)
 
 
 def _cluster_of(context: ConnectionContext, store: MetadataStore) -> Cluster | None:

@@ -1,0 +1,39 @@
+"""Where a node keeps its metadata: in a file of its own, or in the etcd of its cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from warren.metadata.boot_wait import BootWait
+from warren.metadata.etcd_address import is_etcd_address, parse_etcd_address
+from warren.metadata.sqlite import SqliteStore
+from warren.metadata.store import MetadataStore
+from warren.server.config import Config
+from warren.server.data_directory import METADATA_FILE
+from warren.server.logs import EventLog
+
+_log = EventLog("node")
+
+
+def metadata_store(config: Config) -> MetadataStore:
+    if not is_etcd_address(config.metadata):
+        return SqliteStore(config.data_dir / METADATA_FILE)
+    # Imported here: gRPC is large, and a node alone needs none of it.
+    from warren.server.cluster_store import ClusterStore
+
+    address = parse_etcd_address(config.metadata)
+    patience_s = config.metadata_timeout_ms / 1000
+    store = ClusterStore(address, config.cluster_name or "default", patience_s, config.name)
+    store.boot_wait = BootWait(
+        config.boot_wait_ms / 1000, config.boot_wait_attempts, partial(_tell_of_waiting, config)
+    )
+    return store
+
+
+def _tell_of_waiting(config: Config, attempts_left: int) -> None:
+    _log.warning(
+        "waiting for the metadata store",
+        metadata=parse_etcd_address(config.metadata),
+        ms=config.boot_wait_ms,
+        retries_left=attempts_left,
+    )
