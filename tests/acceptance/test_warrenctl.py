@@ -162,6 +162,17 @@ def test_queues_are_purged_and_deleted(vhost: str, control: Control, connect: Co
     assert control.ok(f"cancel_sync_queue -q -p {vhost} used").out == "not_syncing\n"
 
 
+def test_5_16_only_a_mirrored_queue_can_be_synchronised(
+    vhost: str, control: Control, connect: Connect
+) -> None:
+    declare(connect, vhost, "alone")
+    refused = control(f"sync_queue -p {vhost} alone")
+    assert (refused.code, refused.err) == (69, "Error:\nnot_mirrored\n")
+    missing = control(f"sync_queue -p {vhost} missing")
+    assert missing.code == 69
+    assert missing.err == "Error:\nnot_found\n"
+
+
 def test_a_user_can_be_made_to_work_with_it(vhost: str, control: Control, connect: Connect) -> None:
     """What the hint of add_user asks for, and what the verbs are for."""
     try:

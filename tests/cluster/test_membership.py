@@ -272,6 +272,7 @@ def test_a_node_that_is_reset_begins_anew(
 
 
 def test_verbs_that_have_nothing_to_do_here_say_what_to_do_instead(cluster: ClusterOfNodes) -> None:
+    """6-09, in a cluster that nobody has to force."""
     for verb, says in (
         ("join_cluster n1@localhost", "warren server --metadata etcd://"),
         ("stop_app", "warrenctl drain"),

@@ -76,6 +76,23 @@ def test_every_node_shows_where_a_queue_is_led_and_mirrored(
         assert re.fullmatch(r"\[<n[13]@localhost\.[\d.]+>, <n[13]@localhost\.[\d.]+>\]", pids)
 
 
+def test_9_03_every_node_shows_all_consumers_of_a_mirrored_queue(
+    cluster: ClusterOfNodes, prefix: str, open_on: OpenOn
+) -> None:
+    name = f"{prefix}-q"
+    declare(cluster.nodes[0], name)
+    for node in cluster.nodes:
+        open_on(node).basic_consume(name, lambda *_: None, consumer_tag=f"of {node.name}")
+
+    def tags(node: NodeProcess) -> set[str]:
+        return {c["consumer_tag"] for c in shown(node, name)["consumer_details"]}
+
+    everybody = {f"of {node.name}" for node in cluster.nodes}
+    for node in cluster.nodes:
+        eventually(lambda node=node: tags(node) == everybody, "all consumers are listed")
+        assert shown(node, name)["consumers"] == len(NAMES)
+
+
 def test_a_queue_that_is_not_mirrored_says_nothing_of_mirrors(
     cluster: ClusterOfNodes, name: str
 ) -> None:
@@ -90,7 +107,7 @@ def test_a_queue_that_is_not_mirrored_says_nothing_of_mirrors(
 def test_a_node_that_alone_has_what_is_in_a_queue_is_critical_until_that_is_consumed(
     cluster: ClusterOfNodes, prefix: str, open_on: OpenOn
 ) -> None:
-    """9-06."""
+    """9-06, 6-15."""
     home, name = cluster.nodes[0], f"{prefix}-q"
     set_policy(home.api, prefix, {"ha-mode": "exactly", "ha-params": 1})
     declare(home, name)
