@@ -17,6 +17,7 @@ from cluster_chaos.network import enter_own_network
 
 CANNOT_RUN: Final = 77
 SLOW: Final = "forgive errors while a session was lost though nothing was done to its node"
+LATE: Final = "with --mirrored: consumers always leave some deliveries open"
 ONLY: Final = f"with --mirrored: these, in this order, of {', '.join(HARMS)}"
 
 
@@ -24,6 +25,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="chaos", description="Hurt a cluster at random.")
     parser.add_argument("--minutes", type=float, default=10.0, help="for about how long")
     parser.add_argument("--mirrored", action="store_true", help="with mirrored queues")
+    parser.add_argument("--late", action="store_true", help=LATE)
     parser.add_argument("--only", default="", help=ONLY)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--round", type=float, default=40.0, help="seconds of harm per round")
@@ -37,6 +39,14 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def make_chaos(directory: Path, options: argparse.Namespace) -> Chaos:
+    if not options.mirrored:
+        return Chaos(directory, options.seed)
+    chaos = MirroredChaos(directory, options.seed, options.only)
+    chaos.is_late = options.late
+    return chaos
+
+
 def main() -> int:
     options = parse()
     reason = enter_own_network("cluster_chaos")
@@ -45,11 +55,7 @@ def main() -> int:
         return CANNOT_RUN
     directory = options.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
-    chaos = (
-        MirroredChaos(directory, options.seed, options.only)
-        if options.mirrored
-        else Chaos(directory, options.seed)
-    )
+    chaos = make_chaos(directory, options)
     chaos.is_slow_machine = options.slow
     try:
         chaos.run(options.minutes * 60, options.round, options.rounds)

@@ -14,7 +14,6 @@ from cluster_chaos.talking import ANSWER_S_MAX, ConnectionClosed, Hangs, Talk
 
 WINDOW: Final = 50
 PREFETCH: Final = 20
-UNSETTLED: Final = 5
 # Publishers wait for consumers, so that emptying the queues in the end takes no longer than a run.
 BACKLOG_MAX: Final = 5_000
 KEPT_MAX: Final = 300
@@ -113,6 +112,8 @@ class Consumer(ChaosClient):
     queues: tuple[str, ...] = ()
     hurry = False
     """Take all there is and acknowledge it."""
+    unsettled = 0
+    """So many deliveries are always left open."""
 
     def prepare(self, talk: Talk) -> None:
         self._header: tuple[int, bool, int] | None = None
@@ -154,7 +155,7 @@ class Consumer(ChaosClient):
             self._header = None
             self.expected.received(self._body.decode().rstrip(), redelivered)
             self._unsettled.append(tag)
-            self._settle(talk, 0 if self.hurry else UNSETTLED)
+            self._settle(talk, 0 if self.hurry else self.unsettled)
 
     def _settle(self, talk: Talk, left: int) -> None:
         """All but the last few, so that there is always something that a failover gives back."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from cluster_chaos.chaos import Chaos
 from cluster_chaos.copies import (
@@ -27,7 +27,8 @@ from cluster_chaos.mail_clients import Consumer, Emptier, Publisher
 from cluster_chaos.talking import Talk
 from warren.metadata.store import MetadataError
 
-EMPTY_EVERY = 3
+EMPTY_EVERY: Final = 3
+UNSETTLED: Final = 5
 
 
 class MirroredChaos(Chaos):
@@ -36,6 +37,7 @@ class MirroredChaos(Chaos):
 
     def __init__(self, directory: Path, seed: int, only: Sequence[str] = ()) -> None:
         super().__init__(directory, seed)
+        self.is_late = False
         self._kinds = list(only or HARMS)
         self._is_shuffled = not only
         self._to_come: list[str] = []
@@ -73,6 +75,10 @@ class MirroredChaos(Chaos):
         everything.queues = tuple(consumed)
         emptier = cast(Emptier, self._add(Emptier, "emptier", self.world.nodes))
         emptier.queues = KEPT
+
+        for client in self.clients:
+            if isinstance(client, Consumer) and self.is_late:
+                client.unsettled = UNSETTLED
 
     def _open_gates(self) -> None:
         super()._open_gates()
