@@ -55,7 +55,11 @@ Trouble = (ConnectionEnded, ChannelClosed, OSError)
 class Talk:
     def __init__(self, address: Address) -> None:
         self.client = RawClient(address)
-        self.client.open(Login(heartbeat=HEARTBEAT_S))
+        try:
+            self.client.open(Login(heartbeat=HEARTBEAT_S))
+        except AssertionError as error:  # a node that is stopping says so in the midst of it
+            self.client.drop()
+            raise ConnectionEnded(str(error)) from None
         self._heard_at = self._beat_at = time.monotonic()
 
     def close(self) -> None:
