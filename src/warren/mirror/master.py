@@ -242,9 +242,12 @@ class MasterBacking(BackingQueue):
         self.publish(queued.message, queued.expires_at_ms, None, 0)
 
     def _gone(self, level: int, queued: QueuedMessage) -> None:
-        if self.coverages:
+        count = len(self.coverages)
+        if count:
             self._uncover(level, queued.sequence)
         self.outbox.remove(level, queued.sequence, queued.size)
+        if len(self.coverages) < count:
+            self.outbox.close_removed()  # what follows is above that mirror's boundary
 
     def _uncover(self, level: int, sequence: int) -> None:
         """Some mirror may never have had it."""
@@ -262,8 +265,7 @@ class MasterBacking(BackingQueue):
         self.departed = None
         self._count()
         self.flush()
-        kept = tuple(self.unacked)
-        self._tell_all(Purged(self.next_sequences(), kept))
+        self._tell_all(Purged(self.next_sequences(), tuple(self.unacked)))
         for member, coverage in tuple(self.coverages.items()):
             coverage.purged(self.unacked)
             if coverage.is_complete:
@@ -413,11 +415,9 @@ class MasterBacking(BackingQueue):
             self.credit.release(owed)
 
     def _complete(self, batch: Batch) -> None:
-        if not batch.waiting:
-            return
-        if self.is_frozen or self.is_deposed:
+        if batch.waiting and (self.is_frozen or self.is_deposed):
             self._complete_batches.append(batch)
-        else:
+        elif batch.waiting:
             self._answer(batch)
 
     def _answer(self, batch: Batch) -> None:
@@ -486,11 +486,10 @@ class MasterBacking(BackingQueue):
     def depose(self) -> list[Unconfirmed]:
         """Another one is master now. What our own clients wait for; the rest asks for itself."""
         self.is_deposed = True
-        batches = [*self._incomplete, self.batch]
         self.inner.requeue(list(self.unacked.values()))
         self.unacked.clear()
         self.credit.release(self.credit.bytes_used)
-        waiting = [waiting for batch in batches for waiting in batch.waiting]
+        waiting = [w for batch in (*self._incomplete, self.batch) for w in batch.waiting]
         own = [w for w in waiting if w is not None and w.number]
         return sorted(own, key=lambda unconfirmed: unconfirmed.number)
 

@@ -361,3 +361,19 @@ def test_a_mirror_that_has_not_begun_holds_nothing() -> None:
     publish(world, 1)
     world.deliver()
     assert replica_free.held == world.master.number > 0
+
+
+def test_what_goes_along_with_the_last_that_a_mirror_lacked_goes_there_too() -> None:
+    """The two are no run: one is below its boundary, though nobody minds that any more."""
+    world = ReplicaWorld()
+    master = world.master
+    master.publish(message(1), 0, None, 0)
+    mirror = world.join("late")
+    master.publish(message(2), 0, None, 0)
+    world.deliver()
+    world.covered = lambda member: master.set_in_sync({member})
+    run = [master.fetch(True), master.fetch(True)]
+    master.ack([queued for queued in run if queued is not None])
+    world.deliver()
+    assert master.in_sync == {"late"}
+    assert mirror.depth == 0
