@@ -73,12 +73,11 @@ def explore(seeds: range, options: argparse.Namespace) -> Iterator[Result]:
         futures = [
             pool.submit(live_through, chunk, options.scenario, options.breakage) for chunk in chunks
         ]
-        for future in futures:
-            for seed, result in future.result():
-                yield seed, result
-                if isinstance(result, str):
-                    pool.shutdown(cancel_futures=True)
-                    return
+        try:
+            for future in futures:
+                yield from future.result()
+        finally:  # whoever asks stops asking at the first that broke something
+            pool.shutdown(cancel_futures=True)
 
 
 def make_parser() -> argparse.ArgumentParser:
