@@ -6,10 +6,10 @@ from warren.broker.predeclared import require_deletable, require_free_name, requ
 from warren.broker.removal import plan_removal
 from warren.broker.topology import Topology
 from warren.broker.writer import TopologyWriter
-from warren.model.equivalence import alternate_exchange_of, require_same_exchange
+from warren.model.equivalence import require_same_exchange
 from warren.model.errors import command_invalid, not_found, precondition_failed
 from warren.model.records import ExchangeRecord, describe_exchange
-from warren.routing.exchange import KNOWN_TYPES, Exchange
+from warren.routing.exchange import KNOWN_TYPES, Exchange, validate_exchange
 
 
 def require_known_type(type_: str) -> None:
@@ -42,7 +42,7 @@ class ExchangeOperations:
                 require_same_exchange(existing.record, record)
                 return existing
             require_free_name("exchange", record.name)
-            alternate_exchange_of(record)
+            validate_exchange(record)
             # Once created it exists, and the next time around finds it: unless somebody was quick
             # to delete it, and then it is declared again.
             await self._writer.create_exchange(record)

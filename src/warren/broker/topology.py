@@ -40,9 +40,11 @@ class Topology:
         vhost: str,
         make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue],
         activity: Activity,
+        now_ms: Callable[[], int],
     ) -> None:
         self.vhost = vhost
         self._activity = activity
+        self._now_ms = now_ms
         self.policies = VhostPolicies()
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AbstractQueue] = {}
@@ -173,7 +175,7 @@ class Topology:
         if existing is not None and existing.record == record:
             return False
         self.policies.forget(TargetKind.EXCHANGE, record.name)
-        exchange = make_exchange(record)
+        exchange = make_exchange(record, self._now_ms)
         exchange.alternate = self.policies.alternate_of(record)
         if existing is not None:
             exchange.counters = existing.counters

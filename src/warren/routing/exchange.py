@@ -9,6 +9,11 @@ from warren.model.counters import ExchangeCounters
 from warren.model.equivalence import alternate_exchange_of
 from warren.model.fields import Table
 from warren.model.records import BindingRecord, Destination, DestinationKind, ExchangeRecord
+from warren.routing.deduplicating import (
+    DEDUPLICATION_TYPE,
+    DeduplicatingMatcher,
+    validate_deduplication,
+)
 from warren.routing.direct import DirectMatcher
 from warren.routing.fanout import FanoutMatcher
 from warren.routing.headers import HeadersMatcher, validate_x_match
@@ -21,7 +26,8 @@ _MATCHERS: Final[dict[str, Callable[[], Matcher]]] = {
     "topic": TopicMatcher,
     "headers": HeadersMatcher,
 }
-KNOWN_TYPES: Final = frozenset(_MATCHERS)
+KNOWN_TYPES: Final = frozenset({*_MATCHERS, DEDUPLICATION_TYPE})
+_LOOK_AT_HEADERS: Final = frozenset({"headers", DEDUPLICATION_TYPE})
 
 
 class Exchange:
@@ -69,7 +75,7 @@ class Exchange:
 
     @property
     def depends_on_headers(self) -> bool:
-        return self.record.type == "headers"
+        return self.record.type in _LOOK_AT_HEADERS
 
     @property
     def next_exchanges(self) -> list[str]:
@@ -78,8 +84,18 @@ class Exchange:
         return names if self.alternate is None else [*names, self.alternate]
 
 
-def make_exchange(record: ExchangeRecord) -> Exchange:
+def make_exchange(record: ExchangeRecord, now_ms: Callable[[], int] = lambda: 0) -> Exchange:
+    """`now_ms` is for those that remember what came, and for how long."""
+    if record.type == DEDUPLICATION_TYPE:
+        return Exchange(record, DeduplicatingMatcher(record.arguments, now_ms))
     return Exchange(record, _MATCHERS[record.type]())
+
+
+def validate_exchange(record: ExchangeRecord) -> None:
+    """Raise what the declaration of such an exchange is refused with."""
+    alternate_exchange_of(record)
+    if record.type == DEDUPLICATION_TYPE:
+        validate_deduplication(record.arguments)
 
 
 def validate_binding(exchange_type: str, arguments: Table) -> None:

@@ -15,13 +15,16 @@ from warren.server.tls.sides import http_options
 if TYPE_CHECKING:
     from warren.server.node import Node
 
+_DESCRIPTIONS: Final = {
+    **{
+        name: f"AMQP {name} exchange, as per the AMQP specification"
+        for name in ("direct", "fanout", "headers", "topic")
+    },
+    "x-message-deduplication": "Message Deduplication Exchange.",
+}
 EXCHANGE_TYPES: Final = tuple(
-    {
-        "name": name,
-        "description": f"AMQP {name} exchange, as per the AMQP specification",
-        "enabled": True,
-    }
-    for name in ("direct", "fanout", "headers", "topic")
+    {"name": name, "description": description, "enabled": True}
+    for name, description in _DESCRIPTIONS.items()
 )
 CLUSTER_NAME: Final = "cluster_name"
 _RETENTION_S: Final = {

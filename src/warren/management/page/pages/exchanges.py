@@ -13,7 +13,7 @@ from warren.management.page.site import Page
 from warren.management.page.typed_fields import table_of
 from warren.management.page.visit import Visit
 
-TYPES: Final = ("direct", "fanout", "topic", "headers")
+TYPES: Final = ("direct", "fanout", "topic", "headers", "x-message-deduplication")
 # More than that are no list to read; the API has them all.
 BINDINGS_SHOWN_MAX: Final = 500
 _KINDS: Final = {"queue": "q", "exchange": "e"}

@@ -1,0 +1,123 @@
+"""Which messages have come before: a window of ids, for exchanges and queues that drop repeats.
+
+A publisher gives a message an id in the header `x-deduplication-header`; messages without one are
+nobody's repeats. The names are those of RabbitMQ's message deduplication plug-in.
+
+A window is ordered by arrival. It forgets what is older than its time to live, and the oldest when
+there are more ids than it may hold; whoever owns it may have it forget more. Nothing here knows the
+time or keeps anything: the owner says what time it is, and hears (`on_gone`) which entries went, so
+that it can remove what it has stored of them.
+
+Times to live may differ from id to id, so an expired one may be behind one that is not: it counts
+no more, but it is in memory until it is asked for or comes to the front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from warren.model.fields import Field
+
+DEDUPLICATION_HEADER: Final = "x-deduplication-header"
+CACHE_SIZE: Final = "x-cache-size"
+CACHE_TTL: Final = "x-cache-ttl"
+CACHE_PERSISTENCE: Final = "x-cache-persistence"
+
+WINDOW_IDS_DEFAULT: Final = 1_000_000
+"""Where only a time to live is given."""
+
+KEY_BYTES_MAX: Final = 64
+"""A longer id is kept as its digest, so that a window's memory is bounded by its size."""
+
+
+def key_of(field: Field) -> bytes:
+    """What the ids of two messages are compared by: the value, not the width it was sent in."""
+    value = field.value
+    if isinstance(value, bytes):
+        key = b"s" + value
+    elif field.is_integer or field.kind == "T":
+        key = b"i%d" % value
+    else:
+        key = field.kind.encode() + repr(value).encode()
+    if len(key) <= KEY_BYTES_MAX:
+        return key
+    return b"#" + blake2b(key, digest_size=KEY_BYTES_MAX - 1).digest()
+
+
+@dataclass(slots=True, eq=False)
+class Remembered:
+    """An id in a window; `kept` is the owner's."""
+
+    key: bytes
+    expires_at_ms: int
+    """0: never."""
+    kept: Any = None
+
+
+class Window:
+    def __init__(
+        self,
+        size_max: int | None,
+        ttl_ms: int | None,
+        on_gone: Callable[[Remembered], None] | None = None,
+    ) -> None:
+        """`size_max` None: the owner sees to it that ids go."""
+        self._size_max = size_max
+        self._ttl_ms = ttl_ms
+        self._on_gone = on_gone
+        self._entries: dict[bytes, Remembered] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, key: bytes, now_ms: int) -> Remembered | None:
+        entry = self._entries.get(key)
+        if entry is not None and _is_over(entry, now_ms):
+            self.forget(entry)
+            return None
+        return entry
+
+    def add(self, key: bytes, now_ms: int, ttl_ms: int | None = None) -> Remembered:
+        """One that `find` does not find; its own time to live goes before that of the window."""
+        ttl_ms = self._ttl_ms if ttl_ms is None else ttl_ms
+        entry = Remembered(key, 0 if ttl_ms is None else now_ms + ttl_ms)
+        self.restore(entry)
+        self._make_room(now_ms)
+        return entry
+
+    def restore(self, entry: Remembered) -> None:
+        """One from before a start: the caller gives them in their order."""
+        assert entry.key not in self._entries, "a repeat is not remembered again"
+        self._entries[entry.key] = entry
+
+    def forget(self, entry: Remembered) -> None:
+        """Whether or not it is still there."""
+        if self._entries.get(entry.key) is not entry:
+            return
+        del self._entries[entry.key]
+        if self._on_gone is not None:
+            self._on_gone(entry)
+
+    def clear(self) -> None:
+        for entry in self.entries():
+            self.forget(entry)
+
+    def entries(self) -> list[Remembered]:
+        """Oldest first."""
+        return list(self._entries.values())
+
+    def _make_room(self, now_ms: int) -> None:
+        """The newest stays, whatever its time to live."""
+        while len(self._entries) > 1:
+            oldest = next(iter(self._entries.values()))
+            is_full = self._size_max is not None and len(self._entries) > self._size_max
+            if not is_full and not _is_over(oldest, now_ms):
+                return
+            self.forget(oldest)
+
+
+def _is_over(entry: Remembered, now_ms: int) -> bool:
+    return entry.expires_at_ms != 0 and entry.expires_at_ms <= now_ms
