@@ -15,8 +15,10 @@ from warren.model.clock import Clock
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import AbstractQueue
+from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
+from warren.queues.id_keeping import IdKeepingBacking
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
@@ -79,24 +81,22 @@ class QueueFactory:
             log.held_from = lambda: self.held_from(record.vhost, record.name)
             return StreamQueue(record, settings, log, self, streams.host.workers)
         if storage is None:
-            return Queue(record, settings, _in_memory(settings), self)
+            return self._queue(record, settings, _in_memory(settings))
 
         def on_disk(name: str) -> BackingQueue:
             backing = storage.backing(name, record.durable)
             backing.on_loaded = lambda: queue.loaded()  # noqa: PLW0108 - it is made below
             return backing
 
-        if settings.max_priority is None:
+        levels = levels_of(settings, lambda priority: on_disk(level_name(record.name, priority)))
+        if levels is None:
             queue = Queue(record, settings, on_disk(record.name), self)
         else:
-            levels = PriorityBacking(
-                settings.max_priority, lambda priority: on_disk(level_name(record.name, priority))
-            )
             for priority in storage.recovered_levels(record.name):
                 levels.add_level(priority, on_disk(level_name(record.name, priority)))
-            queue = Queue(record, settings, levels, self)
+            queue = self._queue(record, settings, levels)
         queue.backing.set_lazy(settings.lazy is True)
-        if queue.message_count:
+        if queue.message_count or (isinstance(queue, DeduplicatingQueue) and queue.is_recalling):
             # From before the start: some may have expired, and nobody has looked at the head yet.
             queue.may_expire = True
             if not self._unseen:
@@ -108,9 +108,14 @@ class QueueFactory:
         self, record: QueueRecord, settings: QueueSettings, backing: BackingQueue
     ) -> Queue:
         """Of a queue whose messages this node has had a copy of."""
-        queue = Queue(record, settings, backing, self)
+        queue = self._queue(record, settings, backing)
         queue.may_expire = True
         return queue
+
+    def _queue(self, record: QueueRecord, settings: QueueSettings, backing: BackingQueue) -> Queue:
+        if settings.deduplicates:
+            return DeduplicatingQueue(record, settings, backing, self, self._spawn)
+        return Queue(record, settings, backing, self)
 
     def _look_at_heads(self) -> None:
         """A few at a time: each may have to be read from the disk, and clients come first."""
@@ -158,6 +163,16 @@ class QueueFactory:
 
 
 def _in_memory(settings: QueueSettings) -> BackingQueue:
-    if settings.max_priority is not None:
-        return PriorityBacking(settings.max_priority, lambda priority: MemoryBacking())
-    return MemoryBacking()
+    levels = levels_of(settings, lambda priority: MemoryBacking())
+    return MemoryBacking() if levels is None else levels
+
+
+def levels_of(
+    settings: QueueSettings, make_level: Callable[[int], BackingQueue]
+) -> PriorityBacking | None:
+    """For a queue that has several backings inside; None for most."""
+    if settings.top_level is None:
+        return None
+    if settings.deduplicates:
+        return IdKeepingBacking(settings.top_level, make_level)
+    return PriorityBacking(settings.top_level, make_level)

@@ -41,9 +41,7 @@ class VirtualHost:
     def __init__(self, name: str, services: Services, stored_version: int = 0) -> None:
         self.name = name
         self.activity = Activity(services.activity)
-        self._topology = Topology(
-            name, services.make_queue, self.activity, services.clock.now_ms
-        )
+        self._topology = Topology(name, services.make_queue, self.activity, services.clock.now_ms)
         self._writer = TopologyWriter(self._topology, services, stored_version)
         self._exchange_operations = ExchangeOperations(self._topology, self._writer)
         self._queue_operations = QueueOperations(self._topology, self._writer, services)

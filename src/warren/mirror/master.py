@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
 from warren.mirror.batch import Batch, Unconfirmed
-from warren.mirror.coverage import Coverage
+from warren.mirror.coverage import Coverage, kept_count
 from warren.mirror.instructions import (
     Boundary,
     Instruction,
@@ -452,7 +452,7 @@ class MasterBacking(BackingQueue):
         self.flush()
         boundary = self.next_sequences()
         numbers = {**self.numbers, self.origin: self.local_number}
-        lacking = self.length + len(self.unacked)
+        lacking = kept_count(self)
         self._tell_all(Boundary(member, boundary, numbers, lacking))
         self.coverages[member] = Coverage(dict(boundary), lacking)
         if self.coverages[member].is_complete:

@@ -36,7 +36,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from warren.mirror.coverage import Coverage
+from warren.mirror.coverage import Coverage, kept_count
 from warren.mirror.instructions import Newer, Resumed, Run
 from warren.mirror.master import NOTHING_HELD, MasterBacking
 from warren.storage.collecting import Piece
@@ -77,7 +77,7 @@ def begin_with(master: MasterBacking, member: str, remains: Remains) -> int:
     upto = {level: remains.used_below.get(level, 0) for level in master.next_sequences()}
     numbers = {**master.numbers, master.origin: master.local_number}
     coverage = Coverage({}, 0, dict(upto))
-    lacking = master.length + len(master.unacked) - count
+    lacking = kept_count(master) - count
     coverage.catch_up_max = 2 * lacking + SPARE_MESSAGES
     coverage.kept_count = count
     master.resume_member(Resumed(member, tuple(kept), upto, numbers), coverage)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from warren.model.deduplication import CACHE_SIZE, CACHE_TTL
 from warren.model.equivalence import name_argument, require_same, require_same_arguments
 from warren.model.errors import SoftError, precondition_failed
 from warren.model.fields import Field, Table
@@ -181,6 +182,9 @@ _DECLARE_VALIDATORS: Final[Mapping[str, Validator]] = {
     "x-queue-mode": supported("queue mode", "default", "lazy"),
     "x-queue-version": check_queue_version,
     "x-single-active-consumer": check_boolean,
+    "x-message-deduplication": check_boolean,
+    CACHE_SIZE: check_positive,
+    CACHE_TTL: check_expires,
     "x-quorum-initial-group-size": check_positive,
     "x-max-age": check_max_age,
     _SEGMENT_SIZE: check_not_negative,
@@ -202,6 +206,7 @@ _QUEUE_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
         "x-expires", "x-message-ttl", DEAD_LETTER_EXCHANGE, "x-dead-letter-routing-key",
         "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
         "x-queue-version", "x-single-active-consumer", _QUEUE_TYPE, "x-queue-master-locator",
+        "x-message-deduplication", CACHE_SIZE, CACHE_TTL,
     ),
     QueueType.QUORUM: (
         DEAD_LETTER_EXCHANGE, "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",

@@ -1,8 +1,8 @@
 """What a queue runs with: its arguments, its policy, and who wins where both speak.
 
 Limits and times take the smaller of both. Where one must be chosen (dead-letter exchange and key,
-overflow, mode) the argument wins: the application's author knew. Priorities and the single active
-consumer come from arguments alone, since they decide how the queue is built.
+overflow, mode) the argument wins: the application's author knew. Priorities, the single active
+consumer and deduplication come from arguments alone, since they decide how the queue is built.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final
 
 from warren.model.ages import age_ms
+from warren.model.deduplication import CACHE_SIZE, CACHE_TTL
 from warren.model.fields import Table
 from warren.model.records import QueueRecord
 
@@ -54,6 +55,17 @@ class QueueSettings:
     max_age_ms: int | None = None
     segment_bytes: int | None = None
     """Of streams alone, as is `max_age_ms`."""
+    deduplicates: bool = False
+    window_size: int | None = None
+    window_ttl_ms: int | None = None
+    """Of queues that deduplicate. With neither, an id counts while its message is in the queue."""
+
+    @property
+    def top_level(self) -> int | None:
+        """The highest priority; None if all messages are kept in one backing."""
+        if self.max_priority is None and self.deduplicates:
+            return 0
+        return self.max_priority
 
 
 _NO_POLICY: Mapping[str, object] = {}
@@ -78,6 +90,9 @@ def settings_of(record: QueueRecord, policy: Mapping[str, object] = _NO_POLICY) 
         lazy=_is_lazy(_argument_first(arguments, policy, "queue-mode")),
         max_age_ms=_smaller_age(arguments, policy, "max-age"),
         segment_bytes=_argument_or(arguments, policy, "stream-max-segment-size-bytes"),
+        deduplicates=_is_true(arguments, "x-message-deduplication"),
+        window_size=_whole_number(arguments, CACHE_SIZE),
+        window_ttl_ms=_whole_number(arguments, CACHE_TTL),
     )
 
 

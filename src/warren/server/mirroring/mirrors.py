@@ -195,13 +195,13 @@ class Mirrors(LinkUser):
     def _recovered_levels(self, name: QueueName) -> dict[int, VariableQueue]:
         """What the disk had at the start."""
         numbers = [0]
-        if self._settings_of(name).max_priority is not None:
+        if self._settings_of(name).top_level is not None:
             numbers = self.storages[name[0]].recovered_levels(name[1])
         return {number: self._recovered_level(name, number) for number in numbers}
 
     def _recovered_level(self, name: QueueName, number: int) -> VariableQueue:
         """Its next number is the one after all it has ever had: what is higher it never had."""
-        has_levels = self._settings_of(name).max_priority is not None
+        has_levels = self._settings_of(name).top_level is not None
         used_below = self.storages[name[0]].used_below(
             level_name(name[1], number) if has_levels else name[1]
         )
@@ -211,7 +211,7 @@ class Mirrors(LinkUser):
 
     def make_level(self, name: QueueName, number: int) -> VariableQueue:
         settings = self._settings_of(name)
-        level = name[1] if settings.max_priority is None else level_name(name[1], number)
+        level = name[1] if settings.top_level is None else level_name(name[1], number)
         record = self.broker.vhosts[name[0]].queues[name[1]].record
         backing = self.storages[name[0]].backing(level, record.durable)
         backing.set_lazy(settings.lazy is True)

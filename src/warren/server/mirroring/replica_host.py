@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
+from warren.broker.queue_host import levels_of
 from warren.broker.vhost import VirtualHost
 from warren.cluster.control import Held, Kept
 from warren.cluster.remote_queue import RemoteQueue
@@ -22,7 +23,7 @@ from warren.mirror.rejoining import Remains
 from warren.mirror.replica import Replica
 from warren.policy.wanted_copies import mirroring_of
 from warren.queues.backing import BackingQueue
-from warren.queues.priority_backing import PriorityBacking
+from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.queue import Queue
 from warren.server.logs import EventLog
 from warren.server.mirroring.homes import follow_freezing
@@ -160,6 +161,8 @@ class ReplicaOfNode:
         if isinstance(queue, Queue):
             master = MasterBacking(queue.backing, self.mirrors.new_origin(), replica)
             master.adopt_unacked(self.mirrors.unacked_of(queue))
+            if isinstance(queue, DeduplicatingQueue):
+                master.adopt_unacked(queue.id_records())
             self.sync = SyncOfQueue(self, master)
             queue.backing = master
             follow_freezing(queue, master)
@@ -223,10 +226,9 @@ class ReplicaOfNode:
 
     def _backing_of(self, mirror: Mirror) -> BackingQueue:
         record = self._virtual_host.queues[self.queue].record
-        priority = self._virtual_host.policies.settings_of(record).max_priority
-        if priority is None:
+        backing = levels_of(self._virtual_host.policies.settings_of(record), self._level)
+        if backing is None:
             return mirror.levels[0] if 0 in mirror.levels else self._level(0)
-        backing = PriorityBacking(priority, self._level)
         for number, level in mirror.levels.items():
             backing.add_level(number, level)
         return backing

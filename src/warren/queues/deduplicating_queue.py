@@ -1,0 +1,277 @@
+"""A queue that takes each id once: x-message-deduplication.
+
+**Two kinds.** Without further arguments an id counts while its message is in the queue, ready or
+unacknowledged, as in the plug-in. With x-cache-size or x-cache-ttl it counts for so many ids, or
+so long, whether or not the message has been consumed: what a publisher sends again after a failure
+is taken once, even if a consumer was quick.
+
+**A repeat** is dropped, and its publisher is told what the first one's publisher is told, when
+that is known: a repeat is confirmed when the message it repeats is safe, and refused if that is
+refused. A refused message's id is forgotten, since its publisher will send it again.
+
+**What is remembered after a crash or a promotion.** The ids of the first kind are those of the
+messages that are there, so they are read from these. Those of the second kind are kept beside the
+messages (`id_keeping`): written after the message and in the same turn, and both must be safe
+before the publisher hears of it. Whichever it is, the queue first learns its ids (`_recall`); what
+is published meanwhile waits, and nothing is delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from warren.model.deduplication import (
+    DEDUPLICATION_HEADER,
+    WINDOW_IDS_DEFAULT,
+    Remembered,
+    Window,
+    key_of,
+)
+from warren.model.records import QueueRecord
+from warren.queues.backing import BackingQueue
+from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
+from warren.queues.host import QueueHost
+from warren.queues.id_keeping import IdKeepingBacking, entry_of, record_of
+from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
+from warren.wire.codec import Message, QueuedMessage
+from warren.wire.properties import MalformedProperties, decode_properties
+
+LOOK_MESSAGES: Final = 1_024
+LOOK_BYTES: Final = 4 * 1_048_576
+"""Read at once from a queue whose ids are to be learnt."""
+
+_HEADER: Final = DEDUPLICATION_HEADER.encode()
+
+
+def id_of(message: Message) -> bytes | None:
+    raw = message.properties.raw
+    if _HEADER not in raw:
+        return None
+    try:
+        headers = decode_properties(raw).headers
+    except MalformedProperties:
+        return None
+    field = None if headers is None else headers.get(DEDUPLICATION_HEADER)
+    return None if field is None else key_of(field)
+
+
+class Fate:
+    """What becomes of a message with an id, for all who published it: the publisher of it."""
+
+    def __init__(self, origin: str | None, on_refused: Callable[[], None]) -> None:
+        self.origin = origin
+        """Of the first publisher, if that is another node."""
+        self.unsafe = 1
+        """The message, and the record of its id."""
+        self.record: QueuedMessage | None = None
+        self._on_refused = on_refused
+        self._waiting: list[tuple[Publisher, int]] = []
+
+    def wait(self, publisher: Publisher | None, sequence: int) -> int:
+        if publisher is None or self.unsafe == 0:
+            return TAKEN
+        self._waiting.append((publisher, sequence))
+        return PENDING
+
+    def confirmed(self, sequence: int) -> None:
+        if self.unsafe == 0:
+            return
+        self.unsafe -= 1
+        if self.unsafe == 0:
+            waiting, self._waiting = self._waiting, []
+            for publisher, number in waiting:
+                publisher.confirmed(number)
+
+    def rejected(self, sequence: int) -> None:
+        if self.unsafe == 0:
+            return
+        self.unsafe = 0
+        self._on_refused()
+        waiting, self._waiting = self._waiting, []
+        for publisher, number in waiting:
+            publisher.rejected(number)
+
+
+class DeduplicatingQueue(Queue):
+    """`spawn` runs what must wait for a disk; `keeper` is the backing, or in it."""
+
+    def __init__(
+        self,
+        record: QueueRecord,
+        settings: QueueSettings,
+        backing: BackingQueue,
+        host: QueueHost,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        Queue.__init__(self, record, settings, backing, host)
+        keeper = getattr(backing, "inner", backing)
+        assert isinstance(keeper, IdKeepingBacking)
+        self.keeper = keeper
+        self.duplicates = 0
+        self._spawn = spawn
+        size_max, ttl_ms = settings.window_size, settings.window_ttl_ms
+        self._is_windowed = size_max is not None or ttl_ms is not None
+        if self._is_windowed:
+            size_max = WINDOW_IDS_DEFAULT if size_max is None else size_max
+        else:
+            keeper.on_left = self._left
+        self._window = Window(size_max, ttl_ms, self._forgotten)
+        self.is_recalling = bool(keeper.ids_ready if self._is_windowed else keeper.length)
+        self._is_looking = False
+        self._held: list[tuple[Message, Publisher | None, int, bool]] = []
+
+    def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        if self.is_recalling and not self.is_deleted:
+            again = self.is_redelivering
+            self._held.append((message, publisher, sequence, again))
+            return TAKEN if publisher is None else PENDING
+        key = None if self.is_deleted else id_of(message)
+        if key is None:
+            return Queue.publish(self, message, publisher, sequence)
+        now_ms = self.host.clock.now_ms()
+        entry = self._window.find(key, now_ms)
+        if entry is not None:
+            self.duplicates += 1
+            first: Fate = entry.kept
+            return first.wait(publisher, sequence)
+        entry = self._window.add(key, now_ms)
+        return self._publish_first(entry, message, publisher, sequence)
+
+    def _publish_first(
+        self, entry: Remembered, message: Message, publisher: Publisher | None, sequence: int
+    ) -> int:
+        origin: str | None = getattr(publisher, "origin", None)
+        fate = entry.kept = Fate(origin, lambda: self._window.forget(entry))
+        taken = self.keeper.taken
+        outcome = Queue.publish(self, message, fate, sequence)
+        if outcome == REJECTED:
+            self._window.forget(entry)
+            return REJECTED
+        if outcome == TAKEN:
+            fate.unsafe -= 1
+        if self._is_windowed:
+            self._keep_id(entry, message)
+        elif self.keeper.taken == taken:
+            self._window.forget(entry)  # it has gone already
+        return fate.wait(publisher, sequence)
+
+    def _keep_id(self, entry: Remembered, message: Message) -> None:
+        """Mirrors are told in the same batch, and a master answers for the whole of it."""
+        fate: Fate = entry.kept
+        is_alone = self.backing is self.keeper
+        record = record_of(entry, message.properties.persistent)
+        fate.record = self.backing.publish_delivered(record, 0, fate if is_alone else None, 0)
+        if is_alone and self.backing.outcome == PENDING:
+            fate.unsafe += 1
+
+    def id_records(self) -> list[QueuedMessage]:
+        """What the queue has of its backing, as a client has what it has not acknowledged."""
+        records = (entry.kept.record for entry in self._window.entries())
+        return [record for record in records if record is not None]
+
+    def _left(self, message: Message) -> None:
+        key = id_of(message)
+        entry = None if key is None else self._window.find(key, self.host.clock.now_ms())
+        if entry is not None:
+            self._window.forget(entry)
+
+    def _forgotten(self, entry: Remembered) -> None:
+        if entry.kept.record is not None and not self.is_deleted:
+            self.backing.ack([entry.kept.record])
+
+    # Learning the ids.
+
+    def _recall(self) -> bool:
+        """Whether all ids are known; if not, `loaded` goes on when there is more."""
+        if not self.is_recalling:
+            return True
+        if not self._is_windowed:
+            if not self._is_looking:
+                self._is_looking = True
+                self._spawn(self._look_through())
+            return False
+        while self.keeper.ids_ready:
+            record = self.backing.fetch(True)
+            if record is None:
+                return False
+            self._learn(entry_of(record.message), record)
+        self._recalled()
+        return True
+
+    async def _look_through(self) -> None:
+        """Nothing comes or goes meanwhile but by a purge."""
+        offset = 0
+        while not self.is_deleted:
+            found = await self.backing.browse(offset, LOOK_MESSAGES, LOOK_BYTES)
+            if not found:
+                break
+            offset += len(found)
+            for key in map(id_of, [queued.message for queued in found]):
+                if key is not None:
+                    self._learn(Remembered(key, 0), None)
+        if not self.is_deleted:
+            self._recalled()
+            self.loaded()
+
+    def _learn(self, entry: Remembered, record: QueuedMessage | None) -> None:
+        fate = entry.kept = Fate(None, _nothing)
+        fate.unsafe = 0
+        fate.record = record
+        if self._window.find(entry.key, 0) is None:
+            self._window.restore(entry)
+        elif record is not None:
+            self.backing.ack([record])
+
+    def _recalled(self) -> None:
+        self.is_recalling = False
+        held, self._held = self._held, []
+        for message, publisher, sequence, again in held:
+            publish = self.publish_again if again else self.publish
+            outcome = publish(message, publisher, sequence)
+            if publisher is not None and outcome == TAKEN:
+                publisher.confirmed(sequence)
+            elif publisher is not None and outcome == REJECTED:
+                publisher.rejected(sequence)
+
+    # What has to wait for it.
+
+    def loaded(self) -> None:
+        if self.is_deleted or self._recall():
+            Queue.loaded(self)
+
+    def pump(self) -> None:
+        if not self.is_recalling:
+            Queue.pump(self)
+
+    def get(self) -> QueuedMessage | None:
+        if self.is_recalling:
+            self.touch()
+            return None
+        return Queue.get(self)
+
+    def _drop_expired(self) -> None:
+        if not self.is_recalling:
+            Queue._drop_expired(self)
+
+    def _drop_overflow(self) -> None:
+        if not self.is_recalling:
+            Queue._drop_overflow(self)
+
+    def purge(self) -> int:
+        """Ids that outlive their messages outlive this, too."""
+        if not self._is_windowed:
+            self._window.clear()
+        return Queue.purge(self)
+
+    def stop(self) -> None:
+        Queue.stop(self)
+        held, self._held = self._held, []
+        for _, publisher, sequence, _ in held:
+            if publisher is not None:
+                publisher.rejected(sequence)
+
+
+def _nothing() -> None:
+    """It was safe before."""

@@ -1,0 +1,139 @@
+"""The backing of a queue that deduplicates: its messages, and beside them the ids it remembers.
+
+The ids are messages themselves, of a level of their own above all priorities, so that whatever is
+done for messages is done for them: they are written in the same journal, read back at a start,
+told to mirrors in the same batches and synchronised. A mirror that is promoted has them.
+
+An id's message is, without exception, delivered, to the queue, which never acknowledges it unless
+the id is to be forgotten. So the level is empty as far as anybody can see, and of what is counted
+here nothing counts ids. Only after a start or a promotion they are all ready again: then they are
+what `fetch` gives first, and until the queue has taken them back it gives nothing to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Final
+
+from warren.model.deduplication import Remembered
+from warren.queues.backing import BackingQueue
+from warren.queues.boundary import Publisher
+from warren.queues.priority_backing import PriorityBacking
+from warren.wire.codec import Message, PropertyBlock, QueuedMessage
+from warren.wire.properties import Properties, encode_properties
+
+IDS_LEVEL: Final = 256
+"""Above PRIORITY_MAX."""
+
+_ROUTE: Final = b"\x01\xff\x00"
+"""An exchange whose name is not UTF-8: nothing that a client publishes can have come that way."""
+_PERSISTENT: Final = PropertyBlock(encode_properties(Properties(delivery_mode=2)))
+_TRANSIENT: Final = PropertyBlock(encode_properties(Properties()))
+_EXPIRY: Final = Struct(">q")
+
+
+def record_of(entry: Remembered, persistent: bool) -> Message:
+    """An id as a message, to be kept as safe as the message that it came with."""
+    body = _EXPIRY.pack(entry.expires_at_ms) + entry.key
+    return Message(_ROUTE, _PERSISTENT if persistent else _TRANSIENT, body)
+
+
+def entry_of(record: Message) -> Remembered:
+    body = bytes(record.body)
+    return Remembered(body[_EXPIRY.size :], _EXPIRY.unpack_from(body)[0])
+
+
+def is_id(message: Message) -> bool:
+    return message.route_key == _ROUTE
+
+
+class IdKeepingBacking(PriorityBacking):
+    """`on_left` hears of each message that is gone for good, but not of a purge."""
+
+    def __init__(self, top_level: int, make_level: Callable[[int], BackingQueue]) -> None:
+        super().__init__(top_level, make_level)
+        self.on_left: Callable[[Message], None] | None = None
+        self.taken = 0
+        """How many messages were ever kept here, if only for a moment."""
+        self._ids: BackingQueue | None = None
+
+    @property
+    def ids_ready(self) -> int:
+        """How many the queue has yet to take back."""
+        return 0 if self._ids is None else self._ids.length
+
+    def publish(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> int:
+        self.taken += 1
+        return super().publish(message, expires_at_ms, publisher, sequence)
+
+    def publish_delivered(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> QueuedMessage:
+        if not is_id(message):
+            self.taken += 1
+            return super().publish_delivered(message, expires_at_ms, publisher, sequence)
+        ids = self.level(IDS_LEVEL)
+        queued = ids.publish_delivered(message, expires_at_ms, publisher, sequence)
+        self.outcome = ids.outcome
+        return queued
+
+    def fetch(self, ack_required: bool) -> QueuedMessage | None:
+        if self._ids is not None and self._ids.length:
+            return self._ids.fetch(True) if ack_required else None
+        queued = super().fetch(ack_required)
+        if queued is not None and not ack_required and self.on_left is not None:
+            self.on_left(queued.message)
+        return queued
+
+    def head(self) -> QueuedMessage | None:
+        return None if self.ids_ready else super().head()
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        messages = self._without_ids(run, lambda ids, record: ids.ack([record]))
+        super().ack(messages)
+        if self.on_left is not None:
+            for queued in messages:
+                self.on_left(queued.message)
+
+    def requeue(self, run: list[QueuedMessage]) -> None:
+        super().requeue(self._without_ids(run, lambda ids, record: ids.requeue([record])))
+
+    def delete(self) -> None:
+        super().delete()
+        if self._ids is not None:
+            self._ids.delete()
+
+    def add_level(self, priority: int, level: BackingQueue) -> None:
+        if priority == IDS_LEVEL:
+            self._ids = level
+        else:
+            super().add_level(priority, level)
+
+    def level_number(self, message: Message) -> int:
+        return IDS_LEVEL if is_id(message) else super().level_number(message)
+
+    def level(self, priority: int) -> BackingQueue:
+        if priority != IDS_LEVEL:
+            return super().level(priority)
+        if self._ids is None:
+            self._ids = self._make_level(IDS_LEVEL)
+        return self._ids
+
+    def items(self) -> Iterable[tuple[int, BackingQueue]]:
+        ids = [] if self._ids is None else [(IDS_LEVEL, self._ids)]
+        return [*super().items(), *ids]
+
+    def _without_ids(
+        self, run: list[QueuedMessage], settle: Callable[[BackingQueue, QueuedMessage], None]
+    ) -> list[QueuedMessage]:
+        """The messages of a run; its ids are settled."""
+        messages = []
+        for queued in run:
+            if is_id(queued.message):
+                settle(self.level(IDS_LEVEL), queued)
+            else:
+                messages.append(queued)
+        return messages
