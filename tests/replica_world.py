@@ -104,6 +104,9 @@ class ReplicaIndex:
 
         self.reads.append(finish)
 
+    async def fill(self, index: ReplicaIndex, entries: list[QueuedMessage]) -> None:
+        assert not entries, "what it has, it has with the body"
+
     def finish_reads(self) -> None:
         while self.reads:
             self.reads.pop()()
@@ -164,7 +167,12 @@ def _drain(queue: VariableQueue, index: ReplicaIndex) -> list[tuple[int, bytes]]
 class ReplicaWorld:
     """A master and mirrors; broadcasts wait in `sent` until `deliver`."""
 
-    def __init__(self, max_priority: int | None = None, is_lazy: bool = False) -> None:
+    def __init__(
+        self,
+        max_priority: int | None = None,
+        is_lazy: bool = False,
+        backing: type[PriorityBacking] = PriorityBacking,
+    ) -> None:
         self.here = Replica()
         self.sent: list[bytes] = []
         self.due: list[MasterBacking] = []
@@ -177,7 +185,7 @@ class ReplicaWorld:
         if max_priority is None:
             inner = self.here.level(0)
         else:
-            inner = PriorityBacking(max_priority, self.here.level)
+            inner = backing(max_priority, self.here.level)
         self.master = MasterBacking(inner, "here", self)
         self.synchroniser = Synchroniser(self.master, self)
         self.settings = SyncSettings(batch_size=5)

@@ -373,3 +373,33 @@ def _answered(client: RawClient, count: int, method: str) -> set[int]:
 def _copies(cluster: MirroredCluster, queue: str) -> int:
     group = cluster.group(queue)
     return 0 if group is None else len(group.live)
+
+
+def test_a_promoted_mirror_knows_the_ids_of_what_was_consumed(
+    cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    """And so does a mirror that came back in between, when it is promoted in its turn."""
+    window = {"x-message-deduplication": True, "x-cache-size": 1_000}
+    queue = _declare(cluster, f"mirrored-{name}", arguments=window)
+
+    def publish_new(round_: int) -> list[bytes]:
+        """From 0 to one more than in the round before; what is new of what is there then."""
+        home = cluster.home_of(queue)
+        producer = open_on(next(node for node in cluster.living if node is not home))
+        for i in range(20 + round_):
+            bodies = [b"%d of round %d" % (i, round_)]
+            publish_all(producer, queue, bodies, headers={"x-deduplication-header": i})
+        there = [body for body, _ in drain(producer, queue)]
+        return [body for body in there if body.endswith(b"round %d" % round_)]
+
+    assert len(publish_new(0)) == 20
+    cluster.nodes[0].kill()
+    assert publish_new(1) == [b"20 of round 1"]
+    cluster.start_all()
+    cluster.await_in_sync(queue)
+    for node in cluster.nodes[1:]:
+        node.kill()
+        eventually(lambda: cluster.home_of(queue) in cluster.living, "there is a home")
+        cluster.start_all()
+        cluster.await_in_sync(queue)
+    assert publish_new(2) == [b"21 of round 2"]

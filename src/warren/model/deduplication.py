@@ -38,7 +38,7 @@ def key_of(field: Field) -> bytes:
     value = field.value
     if isinstance(value, bytes):
         key = b"s" + value
-    elif field.is_integer or field.kind == "T":
+    elif isinstance(value, int) and not isinstance(value, bool):
         key = b"i%d" % value
     else:
         key = field.kind.encode() + repr(value).encode()
