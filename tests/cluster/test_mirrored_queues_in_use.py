@@ -385,7 +385,7 @@ def test_a_promoted_mirror_knows_the_ids_of_what_was_consumed(
     def publish_new(round_: int) -> list[bytes]:
         """From 0 to one more than in the round before; what is new of what is there then."""
         home = cluster.home_of(queue)
-        producer = open_on(next(node for node in cluster.living if node is not home))
+        producer = open_on(next(n for n in cluster.living if n is not home), confirms=True)
         for i in range(20 + round_):
             bodies = [b"%d of round %d" % (i, round_)]
             publish_all(producer, queue, bodies, headers={"x-deduplication-header": i})
