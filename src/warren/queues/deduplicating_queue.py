@@ -12,8 +12,10 @@ refused. A refused message's id is forgotten, since its publisher will send it a
 **What is remembered after a crash or a promotion.** The ids of the first kind are those of the
 messages that are there, so they are read from these. Those of the second kind are kept beside the
 messages (`id_keeping`): written after the message and in the same turn, and both must be safe
-before the publisher hears of it. Whichever it is, the queue first learns its ids (`_recall`); what
-is published meanwhile waits, and nothing is delivered.
+before the publisher hears of it. An end between the two leaves messages whose ids are missing,
+never ids whose messages are: so the newest messages, behind the last one that an id names, are
+looked at as well. Whichever it is, the queue first learns its ids (`_recall`); what is published
+meanwhile waits, and nothing is delivered.
 """
 
 from __future__ import annotations
@@ -32,7 +34,14 @@ from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.queues.host import QueueHost
-from warren.queues.id_keeping import IdKeepingBacking, entry_of, record_of
+from warren.queues.id_keeping import (
+    IDS_LEVEL,
+    NOWHERE,
+    IdKeepingBacking,
+    Place,
+    entry_of,
+    record_of,
+)
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
 from warren.wire.codec import Message, QueuedMessage
@@ -118,7 +127,9 @@ class DeduplicatingQueue(Queue):
         else:
             keeper.on_left = self._left
         self._window = Window(size_max, ttl_ms, self._forgotten)
-        self.is_recalling = bool(keeper.ids_ready if self._is_windowed else keeper.length)
+        self.is_recalling = bool(keeper.ids_ready or keeper.length)
+        self._named: dict[int, int] = {}
+        """By level, the newest message that an id names."""
         self._is_looking = False
         self._held: list[tuple[Message, Publisher | None, int, bool]] = []
 
@@ -144,7 +155,7 @@ class DeduplicatingQueue(Queue):
     ) -> int:
         origin: str | None = getattr(publisher, "origin", None)
         fate = entry.kept = Fate(origin, lambda: self._window.forget(entry))
-        taken = self.keeper.taken
+        taken, place = self.keeper.taken, self.keeper.next_place(message)
         outcome = Queue.publish(self, message, fate, sequence)
         if outcome == REJECTED:
             self._window.forget(entry)
@@ -152,16 +163,16 @@ class DeduplicatingQueue(Queue):
         if outcome == TAKEN:
             fate.unsafe -= 1
         if self._is_windowed:
-            self._keep_id(entry, message)
+            self._keep_id(entry, message, NOWHERE if self.keeper.taken == taken else place)
         elif self.keeper.taken == taken:
             self._window.forget(entry)  # it has gone already
         return fate.wait(publisher, sequence)
 
-    def _keep_id(self, entry: Remembered, message: Message) -> None:
+    def _keep_id(self, entry: Remembered, message: Message, place: Place) -> None:
         """Mirrors are told in the same batch, and a master answers for the whole of it."""
         fate: Fate = entry.kept
         is_alone = self.backing is self.keeper
-        record = record_of(entry, message.properties.persistent)
+        record = record_of(entry, place, message.properties.persistent)
         fate.record = self.backing.publish_delivered(record, 0, fate if is_alone else None, 0)
         if is_alone and self.backing.outcome == PENDING:
             fate.unsafe += 1
@@ -187,18 +198,23 @@ class DeduplicatingQueue(Queue):
         """Whether all ids are known; if not, `loaded` goes on when there is more."""
         if not self.is_recalling:
             return True
-        if not self._is_windowed:
-            if not self._is_looking:
-                self._is_looking = True
-                self._spawn(self._look_through())
-            return False
         while self.keeper.ids_ready:
             record = self.backing.fetch(True)
             if record is None:
                 return False
-            self._learn(entry_of(record.message), record)
-        self._recalled()
-        return True
+            entry, (level, sequence) = entry_of(record.message)
+            self._learn(entry, record)
+            self._named[level] = max(sequence, self._named.get(level, sequence))
+        if not self._is_looking:
+            self._is_looking = True
+            self._spawn(self._look())
+        return False
+
+    async def _look(self) -> None:
+        await (self._look_at_newest() if self._is_windowed else self._look_through())
+        if not self.is_deleted:
+            self._recalled()
+            self.loaded()
 
     async def _look_through(self) -> None:
         """Nothing comes or goes meanwhile but by a purge."""
@@ -211,9 +227,30 @@ class DeduplicatingQueue(Queue):
             for key in map(id_of, [queued.message for queued in found]):
                 if key is not None:
                     self._learn(Remembered(key, 0), None)
-        if not self.is_deleted:
-            self._recalled()
-            self.loaded()
+
+    async def _look_at_newest(self) -> None:
+        """From the end of each level back to the message that an id names."""
+        for number, level in list(self.keeper.items()):
+            named = self._named.get(number, -1)
+            end = 0 if number == IDS_LEVEL else level.length
+            newest: list[QueuedMessage] = []
+            while end and not self.is_deleted:
+                start = max(0, end - LOOK_MESSAGES)
+                piece = await _piece(level, start, end)
+                newest = [*(queued for queued in piece if queued.sequence > named), *newest]
+                end = start if piece and piece[0].sequence > named else 0
+            for queued in newest:
+                self._learn_late(queued, number)
+
+    def _learn_late(self, queued: QueuedMessage, level: int) -> None:
+        key, now_ms = id_of(queued.message), self.host.clock.now_ms()
+        if key is None or self.is_deleted or self._window.find(key, now_ms) is not None:
+            return
+        entry = self._window.add(key, now_ms)
+        fate = entry.kept = Fate(None, _nothing)
+        fate.unsafe = 0
+        record = record_of(entry, (level, queued.sequence), queued.message.properties.persistent)
+        fate.record = self.backing.publish_delivered(record, 0, None, 0)
 
     def _learn(self, entry: Remembered, record: QueuedMessage | None) -> None:
         fate = entry.kept = Fate(None, _nothing)
@@ -271,6 +308,17 @@ class DeduplicatingQueue(Queue):
         for _, publisher, sequence, _ in held:
             if publisher is not None:
                 publisher.rejected(sequence)
+
+
+async def _piece(level: BackingQueue, start: int, end: int) -> list[QueuedMessage]:
+    """What is ready from one place to another."""
+    found: list[QueuedMessage] = []
+    while start + len(found) < end:
+        more = await level.browse(start + len(found), end - start - len(found), LOOK_BYTES)
+        if not more:
+            break
+        found += more
+    return found
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from warren.model.deduplication import Remembered
 from warren.queues.backing import BackingQueue
@@ -30,18 +30,24 @@ _ROUTE: Final = b"\x01\xff\x00"
 """An exchange whose name is not UTF-8: nothing that a client publishes can have come that way."""
 _PERSISTENT: Final = PropertyBlock(encode_properties(Properties(delivery_mode=2)))
 _TRANSIENT: Final = PropertyBlock(encode_properties(Properties()))
-_EXPIRY: Final = Struct(">q")
+_HEAD: Final = Struct(">qHQ")
+"""When it expires; the level of the message that it came with, and its number there."""
+
+Place: TypeAlias = tuple[int, int]
+NOWHERE: Final[Place] = (IDS_LEVEL, 0)
+"""Of a message that was gone as soon as it came."""
 
 
-def record_of(entry: Remembered, persistent: bool) -> Message:
+def record_of(entry: Remembered, place: Place, persistent: bool) -> Message:
     """An id as a message, to be kept as safe as the message that it came with."""
-    body = _EXPIRY.pack(entry.expires_at_ms) + entry.key
+    body = _HEAD.pack(entry.expires_at_ms, *place) + entry.key
     return Message(_ROUTE, _PERSISTENT if persistent else _TRANSIENT, body)
 
 
-def entry_of(record: Message) -> Remembered:
+def entry_of(record: Message) -> tuple[Remembered, Place]:
     body = bytes(record.body)
-    return Remembered(body[_EXPIRY.size :], _EXPIRY.unpack_from(body)[0])
+    expires_at_ms, level, sequence = _HEAD.unpack_from(body)
+    return Remembered(body[_HEAD.size :], expires_at_ms), (level, sequence)
 
 
 def is_id(message: Message) -> bool:
@@ -62,6 +68,11 @@ class IdKeepingBacking(PriorityBacking):
     def ids_ready(self) -> int:
         """How many the queue has yet to take back."""
         return 0 if self._ids is None else self._ids.length
+
+    def next_place(self, message: Message) -> Place:
+        """Where the message goes if it comes now."""
+        level = self.level_number(message)
+        return level, getattr(self.level(level), "next_sequence", 0)
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int

@@ -12,6 +12,9 @@ they were even encoded.
 everything that waits are told no, and it is tried again from time to time: what queues hold in
 memory stays theirs to deliver, and consumers go on.
 
+**Followers** are encoded last, when what did not go into the batch has filled it: so the ids that a
+queue remembers (queues/id_keeping.py) are never safe before the messages they came with.
+
 **Snapshots.** A message store's state must be true for one position of the journal. It counts a
 death as soon as an ack is given to it, and acks are never left over by `encode`: right after a
 batch was encoded all that was counted is before the end of that batch.
@@ -26,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from warren.queues.id_keeping import IDS_LEVEL
 from warren.storage.committer import Batch
 from warren.storage.index_host import Bodies, IndexHost, Promise
 from warren.storage.index_records import RecordBuffer
@@ -39,6 +43,9 @@ BATCH_BYTES: Final = 4 * 1_048_576
 """Embedded messages beyond this wait for the next batch."""
 
 RETRY_S: Final = 1.0
+
+_IDS: Final = f"\0{IDS_LEVEL}"
+"""How the name ends of what a queue's ids are kept in."""
 
 _log = logging.getLogger("warren.storage")
 
@@ -74,6 +81,7 @@ class Batches:
         self._buffer = buffer
         self._view: memoryview | None = None
         self._dirty: list[QueueIndex] = []
+        self._has_followers = False
         self._deleted: list[int] = []
         self._flight: list[QueueIndex] | None = None
         self._flight_deleted: list[int] = []
@@ -105,6 +113,7 @@ class Batches:
 
     def mark(self, queue: QueueIndex) -> None:
         self._dirty.append(queue)
+        self._has_followers = self._has_followers or _is_follower(queue)
         self._schedule()
 
     def delete(self, queue_id: int) -> None:
@@ -182,6 +191,8 @@ class Batches:
         buffer.clear()
         journal.lead_in(buffer)
         dirty, self._dirty = self._dirty, []
+        if self._has_followers:
+            dirty.sort(key=_is_follower)
         for queue in dirty:
             if queue.named_in != journal.number:
                 queue.named_in = journal.number
@@ -320,3 +331,7 @@ class Batches:
         for promise in promises:
             if not promise.done():
                 promise.set_result(None)
+
+
+def _is_follower(queue: QueueIndex) -> bool:
+    return queue.name.endswith(_IDS)

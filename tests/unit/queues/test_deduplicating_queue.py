@@ -26,6 +26,24 @@ WHILE_IN_QUEUE = QueueSettings(deduplicates=True)
 WINDOW_OF_TWO = QueueSettings(deduplicates=True, window_size=2)
 
 
+class Numbered(MemoryBacking):
+    """Says which number comes next, as what is on a disk does."""
+
+    next_sequence = 0
+
+    def publish(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> int:
+        self.next_sequence += 1
+        return super().publish(message, expires_at_ms, publisher, sequence)
+
+    def publish_delivered(
+        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
+    ) -> QueuedMessage:
+        self.next_sequence += 1
+        return super().publish_delivered(message, expires_at_ms, publisher, sequence)
+
+
 class Disk(MemoryBacking):
     """What is published is safe when the test says so."""
 
@@ -90,7 +108,7 @@ class World:
 
     def _level(self, number: int) -> MemoryBacking:
         if not self.is_slow:
-            return MemoryBacking()
+            return Numbered()
         level = self.levels[number] = Disk()
         return level
 
@@ -104,11 +122,15 @@ class World:
         self.queue.add_consumer(consumer)
         return consumer
 
-    def restart(self) -> None:
-        """As after a start: whatever was kept is ready again."""
-        keeper = self.queue.keeper
-        keeper.requeue(self.queue.id_records())
-        keeper.on_left = None
+    def restart(self, unwritten: int = 0) -> None:
+        """As after a start: whatever was kept is ready again, but for so many of the newest ids."""
+        former, records = self.queue.keeper, self.queue.id_records()
+        end = len(records) - unwritten
+        former.requeue(records[:end])
+        former.ack(records[end:])
+        keeper = IdKeepingBacking(0, self._level)
+        for number, level in former.items():
+            keeper.add_level(number, level)
         self.queue = self.make(keeper)
         self.queue.loaded()
 
@@ -278,6 +300,7 @@ def test_a_window_is_known_again_after_a_start() -> None:
         world.publish(key)
     world.queue.acked([take(world.queue), take(world.queue)])
     world.restart()
+    world.finish_work()
     for key in "ba":
         world.publish(key)
     assert world.queue.message_count == 0
@@ -286,6 +309,19 @@ def test_a_window_is_known_again_after_a_start() -> None:
     assert world.queue.message_count == 1
     world.publish("a")
     assert world.queue.message_count == 2
+
+
+def test_ids_that_were_not_written_in_time_are_those_of_the_newest_messages() -> None:
+    """And only those: what is older may be in the queue though its id has been forgotten."""
+    world = World(WINDOW_OF_TWO)
+    for key in "abcd":
+        world.publish(key)
+    world.restart(unwritten=1)
+    world.finish_work()
+    for key in "dcba":
+        world.publish(key)
+    assert world.queue.duplicates == 2
+    assert world.queue.message_count == 6
 
 
 def test_what_is_in_the_queue_is_looked_through_after_a_start() -> None:
