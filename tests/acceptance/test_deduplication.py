@@ -151,13 +151,15 @@ def test_ids_survive_sigkill_with_the_messages_they_came_with(mortal: BrokerProc
     five = [b"0", b"1", b"2", b"3", b"4"]
     assert drain(channel, "levels") == [*five, b"again 5"]
     assert drain(channel, "plain") == [*five, bytes(100_000), b"again 5"]
+    channel.connection.close()
 
 
 def test_what_is_published_again_after_sigkill_is_there_once(mortal: BrokerProcess) -> None:
     """By a publisher that does not know what of it had come, and that goes on being killed."""
-    declare(open_channel(mortal), "window", size=10_000)
-    numbers = range(2_000)
-    for sent in (700, 1_400):
+    channel = open_channel(mortal)
+    declare(channel, "window", size=10_000)
+    numbers = range(800)
+    for sent in (300, 600):
         hasty = pika.BlockingConnection(pika.ConnectionParameters(*mortal.address)).channel()
         for number in numbers[:sent]:
             publish(hasty, "", "window", number, b"%d" % number)
@@ -167,3 +169,4 @@ def test_what_is_published_again_after_sigkill_is_there_once(mortal: BrokerProce
     for number in numbers:
         publish(channel, "", "window", number, b"%d" % number)
     assert drain(channel, "window") == [b"%d" % number for number in numbers]
+    channel.connection.close()
