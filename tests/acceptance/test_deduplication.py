@@ -108,6 +108,16 @@ def test_a_queue_cannot_be_declared_again_without(
     assert "inequivalent arg 'x-cache-size'" in refusal.text
 
 
+def test_ids_go_with_their_queue(channel: BlockingChannel, names: Names) -> None:
+    queue = names("queue")
+    channel.confirm_delivery()
+    for body in (b"1", b"2"):
+        declare(channel, queue, size=5)
+        publish(channel, "", queue, "a", body)
+        assert drain(channel, queue) == [body]
+        channel.queue_delete(queue)
+
+
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[BrokerProcess]:
     process = BrokerProcess(tmp_path)
