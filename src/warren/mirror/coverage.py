@@ -9,8 +9,11 @@ delivers a message that the mirror knows before one that it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from warren.mirror.instructions import Run
+from warren.storage.paged_messages import runs_of_sequences
 
 
 class Coverage:
@@ -52,9 +55,9 @@ class Coverage:
         assert self.lacking >= 0, "no more leaves than was there"
         return self.is_complete
 
-    def purged(self, kept: Iterable[tuple[int, int]]) -> None:
-        """Everything left the master but for these: levels and numbers."""
-        self.lacking = sum(number < self.boundary.get(level, 0) for level, number in kept)
+    def purged(self, kept: Iterable[Run]) -> None:
+        """Everything left the master but for these."""
+        self.lacking = count_below(kept, self.boundary)
 
     def sent(self, level: int, below: int, boundary: int, count: int) -> bool:
         """Mirrors whose boundary is `below` were sent all from `boundary` on, so many messages.
@@ -75,3 +78,19 @@ def kept_count(master: Any) -> int:
     """All that mirrors must have, also what is no message to anybody else."""
     ready: int = sum([backing.length for backing in master.level_queues().values()])
     return ready + len(master.unacked)
+
+
+def runs_by_level(numbers: Iterable[tuple[int, int]]) -> tuple[Run, ...]:
+    """Levels and numbers, in few words: a window's ids may be a million, and follow each other."""
+    by_level: dict[int, list[int]] = {}
+    for level, number in numbers:
+        by_level.setdefault(level, []).append(number)
+    runs: list[Run] = []
+    for level, found in by_level.items():
+        runs += [(level, first, count) for first, count in runs_of_sequences(sorted(found))]
+    return tuple(runs)
+
+
+def count_below(runs: Iterable[Run], boundary: Mapping[int, int]) -> int:
+    """How many of these messages a mirror with such a boundary does not have."""
+    return sum(min(max(boundary.get(level, 0) - first, 0), count) for level, first, count in runs)

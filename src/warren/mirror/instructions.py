@@ -70,8 +70,7 @@ class Purged(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """All below these numbers, by level, went, but for some that clients have."""
 
     below: dict[int, int]
-    kept: tuple[tuple[int, int], ...]
-    """Level and number."""
+    kept: tuple[Run, ...]
 
 
 class Boundary(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 from warren.flow.credit import Credit
 from warren.flow.states import Stage
 from warren.mirror.batch import Batch, Unconfirmed
-from warren.mirror.coverage import Coverage, kept_count
+from warren.mirror.coverage import Coverage, kept_count, runs_by_level
 from warren.mirror.instructions import (
     Boundary,
     Instruction,
@@ -265,9 +265,10 @@ class MasterBacking(BackingQueue):
         self.departed = None
         self._count()
         self.flush()
-        self._tell_all(Purged(self.next_sequences(), tuple(self.unacked)))
+        kept = runs_by_level(self.unacked)
+        self._tell_all(Purged(self.next_sequences(), kept))
         for member, coverage in tuple(self.coverages.items()):
-            coverage.purged(self.unacked)
+            coverage.purged(kept)
             if coverage.is_complete:
                 self.ring.covered(member)
         return count

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from warren.mirror.coverage import count_below
 from warren.mirror.instructions import (
     Boundary,
     Changes,
@@ -202,12 +203,11 @@ class Mirror:
         """What clients of the master have stays, unless it was never here."""
         for level, below in purged.below.items():
             start = 0
-            kept = [sequence for at_level, sequence in purged.kept if at_level == level]
-            for end in (*sorted(kept), below):
+            kept = [(first, count) for at, first, count in purged.kept if at == level]
+            for end, count in (*kept, (below, 0)):
                 remove_span(self._level(level), start, end)
-                start = end + 1
-        boundary = self.boundary or {}
-        self.lacking = sum(sequence < boundary.get(level, 0) for level, sequence in purged.kept)
+                start = end + count
+        self.lacking = count_below(purged.kept, self.boundary or {})
 
     def _lacks_less(self, count: int) -> None:
         if self.lacking is not None:

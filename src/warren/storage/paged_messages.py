@@ -361,6 +361,8 @@ def is_bodiless(queued: QueuedMessage) -> bool:
 
 def runs_of_sequences(ascending: list[int]) -> list[tuple[int, int]]:
     """As (first, count)."""
+    if ascending and ascending[-1] - ascending[0] == len(ascending) - 1:
+        return [(ascending[0], len(ascending))]
     runs: list[tuple[int, int]] = []
     for sequence in ascending:
         if runs and sequence == sum(runs[-1]):

@@ -145,6 +145,18 @@ def test_a_purge_leaves_the_window_to_mirrors_too() -> None:
     assert mirror.levels[IDS_LEVEL].length == 3
 
 
+def test_what_a_purge_tells_mirrors_does_not_grow_with_the_window() -> None:
+    world = World(QueueSettings(deduplicates=True, window_size=5_000))
+    mirror = world.join("b")
+    for number in range(5_000):
+        world.queue.publish(with_id(number), None, 0)
+    world.deliver()
+    world.queue.purge()
+    assert len(world.sent[-1]) < 100
+    world.deliver()
+    assert mirror.levels[IDS_LEVEL].length == 5_000
+
+
 def test_a_queue_that_becomes_mirrored_hands_over_the_ids_it_has() -> None:
     """As a master adopts what clients have."""
     world = World(WINDOW)
