@@ -1,0 +1,1 @@
+"""Warren's queues as DataFrames."""

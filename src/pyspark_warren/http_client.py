@@ -1,0 +1,221 @@
+"""Asks a broker over HTTP: what a queue holds, where to cut it, chunks of it, cursors of groups.
+
+One client has one connection at a time, kept alive, to the endpoint that answered last. When that
+one breaks off or says that it cannot now, the next is asked, round after round, until `PATIENCE_S`
+is over: a node that is restarted, or a queue that gets another master, is a pause and no failure.
+Every request here can be repeated without harm. What is wrong with the request itself (no such
+queue, no permission) no other node would judge otherwise, and is raised at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from base64 import b64encode
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, Final, NoReturn, Self
+from urllib.parse import quote, urlencode
+
+from pyspark_warren.endpoints import Endpoint
+from pyspark_warren.errors import (
+    BrokerUnavailable,
+    DataLost,
+    MalformedAnswer,
+    NotAStream,
+    NotAuthorised,
+    QueueMissing,
+    WarrenError,
+)
+
+# No request is longer under way than this, and none is tried for longer than that.
+TIMEOUT_S: Final = 60.0
+PATIENCE_S: Final = 120.0
+PAUSE_S: Final = 0.1
+PAUSE_MAX_S: Final = 2.0
+# So much is asked for at a time; a chunk that is larger comes whole all the same.
+RANGE_BYTES: Final = 16 * 1_048_576
+_BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The offsets of a stream: from the first one that is there to that of the next record."""
+
+    first: int
+    end: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A beginning of a chunk; `bytes` counts from the beginning of the stream."""
+
+    offset: int
+    bytes: int
+
+
+class QueueClient:
+    """What one process asks about the queues of a virtual host."""
+
+    def __init__(
+        self, endpoints: tuple[Endpoint, ...], vhost: str, patience_s: float = PATIENCE_S
+    ) -> None:
+        assert endpoints, "somebody must be asked"
+        self._endpoints = endpoints
+        self._vhost = vhost
+        self._patience_s = patience_s
+        self._turn = 0
+        self._connection: HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # Streams
+
+    def extent(self, queue: str) -> Extent:
+        """Raises NotAStream for any other queue, QueueMissing if there is none."""
+        shown = self._ask_json("GET", self._stream(queue), queue)
+        return Extent(shown["first_offset"], shown["end_offset"], shown["bytes"])
+
+    def offset_at(self, queue: str, moment_ms: int) -> int:
+        """The first offset taken at that moment or later; the end if there is none."""
+        shown = self._ask_json("GET", self._stream(queue, timestamp=moment_ms), queue)
+        return int(shown["offset"])
+
+    def cuts(self, queue: str, span: tuple[int, int], limit: int) -> list[Cut]:
+        """Offsets within [start, end) at which a chunk begins, evenly chosen."""
+        query = {"from": span[0], "to": span[1], "limit": limit}
+        shown = self._ask_json("GET", self._stream(queue, "/cuts", **query), queue)
+        return [Cut(cut["offset"], cut["bytes"]) for cut in shown["cuts"]]
+
+    def records(self, queue: str, span: tuple[int, int], bytes_max: int = RANGE_BYTES) -> bytes:
+        """Whole chunks with the first records of [start, end). Raises DataLost if they are gone."""
+        query = {"from": span[0], "to": span[1], "max_bytes": bytes_max}
+        return self._ask("GET", self._stream(queue, "/records", **query), queue)
+
+    # Other queues
+
+    def snapshot(self, queue: str, limit: int | None = None) -> bytes:
+        """The ready messages, as chunks; offsets are places in the queue."""
+        path = f"/api/warren/queues/{self._named(queue)}/snapshot"
+        return self._ask("GET", path if limit is None else f"{path}?limit={limit}", queue)
+
+    def declare_stream(self, queue: str, exchange: str, routing_key: str) -> None:
+        """A stream that gets what the exchange routes by this key. Does nothing if it is there."""
+        stream = {"durable": True, "arguments": {"x-queue-type": "stream"}}
+        self._ask("PUT", f"/api/queues/{self._named(queue)}", queue, stream)
+        vhost = quote(self._vhost, safe="")
+        path = f"/api/bindings/{vhost}/e/{quote(exchange, safe='')}/q/{quote(queue, safe='')}"
+        self._ask("POST", path, exchange, {"routing_key": routing_key, "arguments": {}})
+
+    # Groups
+
+    def set_cursor(self, queue: str, group: str, offset: int) -> None:
+        """Everything before `offset` is done with. One that is ahead already stays."""
+        path = self._stream(queue, f"/groups/{quote(group, safe='')}")
+        self._ask("PUT", path, queue, {"offset": offset})
+
+    # Paths
+
+    def _named(self, queue: str) -> str:
+        return f"{quote(self._vhost, safe='')}/{quote(queue, safe='')}"
+
+    def _stream(self, queue: str, below: str = "", **query: int) -> str:
+        path = f"/api/warren/streams/{self._named(queue)}{below}"
+        return f"{path}?{urlencode(query)}" if query else path
+
+    # Requests
+
+    def _ask_json(self, method: str, path: str, name: str) -> dict[str, Any]:
+        answer = self._ask(method, path, name)
+        try:
+            shown = json.loads(answer)
+        except ValueError:
+            raise MalformedAnswer(f"{self._endpoint} does not answer like a broker") from None
+        assert isinstance(shown, dict), "what is asked for here is shown as an object"
+        return shown
+
+    def _ask(self, method: str, path: str, name: str, body: object = None) -> bytes:
+        """What is answered. Goes on to other endpoints while this can help."""
+        deadline = time.monotonic() + self._patience_s
+        pause_s = PAUSE_S
+        while True:
+            try:
+                status, answer = self._once(method, path, body)
+            except (OSError, HTTPException) as error:
+                problem = f"{type(error).__name__}: {error}"
+            else:
+                if status < 300:
+                    return answer
+                if status not in _BUSY:
+                    self._refused(status, answer, name)
+                problem = f"{status} {answer[:200].decode(errors='replace')}"
+            self.close()
+            if time.monotonic() + pause_s > deadline:
+                raise BrokerUnavailable(self._no_answer(problem))
+            log.warning("%s: %s; trying again", self._endpoint, problem)
+            self._turn += 1
+            if self._turn % len(self._endpoints) == 0:
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        return self._endpoints[self._turn % len(self._endpoints)]
+
+    def _no_answer(self, problem: str) -> str:
+        asked = ", ".join(map(str, self._endpoints))
+        return f"no answer from {asked} in {self._patience_s:g} s; the last: {problem}"
+
+    def _once(self, method: str, path: str, body: object) -> tuple[int, bytes]:
+        endpoint = self._endpoint
+        if self._connection is None:
+            kind = HTTPSConnection if endpoint.is_secure else HTTPConnection
+            self._connection = kind(endpoint.host, endpoint.port, timeout=TIMEOUT_S)
+        token = b64encode(f"{endpoint.user}:{endpoint.password}".encode()).decode()
+        headers = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        self._connection.request(method, path, data, headers)
+        response = self._connection.getresponse()
+        # Less than was announced raises IncompleteRead: nothing is taken for whole that is not.
+        return response.status, response.read()
+
+    def _refused(self, status: int, answer: bytes, name: str) -> NoReturn:
+        reason, first_offset = _reason_of(answer)
+        where = f"{name!r} in virtual host {self._vhost!r}"
+        match status:
+            case 401 | 403:
+                raise NotAuthorised(
+                    f"{self._endpoint} refuses user {self._endpoint.user!r} access to {where}: "
+                    f"{reason or 'wrong user or password'}"
+                )
+            case 404:
+                raise QueueMissing(f"there is no {where} at {self._endpoint}")
+            case 410:
+                raise DataLost(f"{where}: {reason}", first_offset)
+            case 400 if "is not a stream" in reason:
+                raise NotAStream(reason)
+        raise WarrenError(f"{self._endpoint} refuses {where}: {status} {reason}")
+
+
+def _reason_of(answer: bytes) -> tuple[str, int]:
+    """What the broker says, and the offset that is now the first, if that is the reason."""
+    try:
+        reason = json.loads(answer)["reason"]
+    except (ValueError, LookupError, TypeError):
+        return answer[:200].decode(errors="replace"), 0
+    if isinstance(reason, dict):
+        return str(reason.get("text", reason)), int(reason.get("first_offset", 0))
+    return str(reason), 0
