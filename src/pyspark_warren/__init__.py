@@ -1,1 +1,19 @@
-"""Warren's queues as DataFrames."""
+"""Warren's queues as Spark DataFrames: the data source `warren`.
+
+    spark.read.format("warren")         any queue, as it is now
+    spark.readStream.format("warren")   streams, as they grow
+    df.write.format("warren")           to an exchange, with confirms
+    df.writeStream.format("warren")     the same, batch after batch
+
+Spark looks for packages of such a name and takes their `DefaultSource`; where it does not find this
+one, `register(spark)` tells it. Options are described at :class:`WarrenDataSource`.
+"""
+
+from __future__ import annotations
+
+from pyspark_warren.errors import WarrenError
+from pyspark_warren.source import WarrenDataSource, register
+
+DefaultSource = WarrenDataSource
+
+__all__ = ["DefaultSource", "WarrenDataSource", "WarrenError", "register"]

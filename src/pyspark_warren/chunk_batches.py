@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -80,11 +81,7 @@ class BatchMaker:
     include_headers: bool
 
     def batch(self, data: bytes, span: tuple[int, int]) -> pa.RecordBatch | None:
-        """The records of [start, end) among those fetched; None if there are none.
-
-        The second half of what a reader must know, where to go on, is the offset behind the last
-        row: chunks come in order and without gaps.
-        """
+        """The records of [start, end) among those fetched; None if there are none."""
         chunks = list(chunks_of(data))
         if not chunks:
             return None
@@ -158,10 +155,7 @@ def _joined(data: bytes, chunks: list[Chunk], kind: int) -> tuple[list[bytes], p
         count = header.routes if kind == 1 else header.properties
         ends = np.frombuffer(data, "<u4", count + 1, places[2 + kind]).tolist()
         at = places[4 + kind]
-        mapping = [
-            known.setdefault(data[at + a : at + b], len(known))
-            for a, b in zip(ends, ends[1:], strict=False)
-        ]
+        mapping = [known.setdefault(data[at + a : at + b], len(known)) for a, b in pairwise(ends)]
         own = np.frombuffer(data, "<u2", header.records, places[kind])
         numbers.append(np.array(mapping, dtype=np.int32)[own])
     return list(known), pa.array(np.concatenate(numbers))

@@ -13,11 +13,13 @@ import json
 import logging
 import time
 from base64 import b64encode
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, Final, NoReturn, Self
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Final, NoReturn, Self, TypeVar
 from urllib.parse import quote, urlencode
 
+from pyspark_warren.chunk_pieces import whole_chunks
 from pyspark_warren.endpoints import Endpoint
 from pyspark_warren.errors import (
     BrokerUnavailable,
@@ -40,6 +42,8 @@ _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -56,6 +60,15 @@ class Cut:
 
     offset: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    name: str
+    """Of the queue or exchange it is about, for errors."""
+    body: object = None
 
 
 class QueueClient:
@@ -77,6 +90,10 @@ class QueueClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __getstate__(self) -> dict[str, object]:
+        """Readers are pickled with their client; a connection stays where it is."""
+        return {**self.__dict__, "_connection": None}
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -86,46 +103,56 @@ class QueueClient:
 
     def extent(self, queue: str) -> Extent:
         """Raises NotAStream for any other queue, QueueMissing if there is none."""
-        shown = self._ask_json("GET", self._stream(queue), queue)
+        shown = self._ask_json(self._stream(queue), queue)
         return Extent(shown["first_offset"], shown["end_offset"], shown["bytes"])
 
     def offset_at(self, queue: str, moment_ms: int) -> int:
         """The first offset taken at that moment or later; the end if there is none."""
-        shown = self._ask_json("GET", self._stream(queue, timestamp=moment_ms), queue)
+        shown = self._ask_json(self._stream(queue, timestamp=moment_ms), queue)
         return int(shown["offset"])
 
     def cuts(self, queue: str, span: tuple[int, int], limit: int) -> list[Cut]:
         """Offsets within [start, end) at which a chunk begins, evenly chosen."""
         query = {"from": span[0], "to": span[1], "limit": limit}
-        shown = self._ask_json("GET", self._stream(queue, "/cuts", **query), queue)
+        shown = self._ask_json(self._stream(queue, "/cuts", **query), queue)
         return [Cut(cut["offset"], cut["bytes"]) for cut in shown["cuts"]]
 
     def records(self, queue: str, span: tuple[int, int], bytes_max: int = RANGE_BYTES) -> bytes:
         """Whole chunks with the first records of [start, end). Raises DataLost if they are gone."""
         query = {"from": span[0], "to": span[1], "max_bytes": bytes_max}
-        return self._ask("GET", self._stream(queue, "/records", **query), queue)
+        return self._ask(_Request("GET", self._stream(queue, "/records", **query), queue))
 
     # Other queues
 
-    def snapshot(self, queue: str, limit: int | None = None) -> bytes:
-        """The ready messages, as chunks; offsets are places in the queue."""
+    def snapshot(self, queue: str, limit: int | None = None) -> Iterator[bytes]:
+        """The ready messages, as whole chunks, piece by piece; offsets are places in the queue.
+
+        A snapshot cannot be gone on with elsewhere, so what breaks off in the middle is raised.
+        """
         path = f"/api/warren/queues/{self._named(queue)}/snapshot"
-        return self._ask("GET", path if limit is None else f"{path}?limit={limit}", queue)
+        path = path if limit is None else f"{path}?limit={limit}"
+        response = self._answered(_Request("GET", path, queue), lambda response: response)
+        try:
+            yield from whole_chunks(response.read)
+        except (OSError, HTTPException) as error:
+            self.close()
+            raise BrokerUnavailable(f"the snapshot of {queue!r} broke off: {error}") from error
 
     def declare_stream(self, queue: str, exchange: str, routing_key: str) -> None:
         """A stream that gets what the exchange routes by this key. Does nothing if it is there."""
         stream = {"durable": True, "arguments": {"x-queue-type": "stream"}}
-        self._ask("PUT", f"/api/queues/{self._named(queue)}", queue, stream)
+        self._ask(_Request("PUT", f"/api/queues/{self._named(queue)}", queue, stream))
         vhost = quote(self._vhost, safe="")
         path = f"/api/bindings/{vhost}/e/{quote(exchange, safe='')}/q/{quote(queue, safe='')}"
-        self._ask("POST", path, exchange, {"routing_key": routing_key, "arguments": {}})
+        binding = {"routing_key": routing_key, "arguments": {}}
+        self._ask(_Request("POST", path, exchange, binding))
 
     # Groups
 
     def set_cursor(self, queue: str, group: str, offset: int) -> None:
         """Everything before `offset` is done with. One that is ahead already stays."""
         path = self._stream(queue, f"/groups/{quote(group, safe='')}")
-        self._ask("PUT", path, queue, {"offset": offset})
+        self._ask(_Request("PUT", path, queue, {"offset": offset}))
 
     # Paths
 
@@ -138,8 +165,8 @@ class QueueClient:
 
     # Requests
 
-    def _ask_json(self, method: str, path: str, name: str) -> dict[str, Any]:
-        answer = self._ask(method, path, name)
+    def _ask_json(self, path: str, name: str) -> dict[str, Any]:
+        answer = self._ask(_Request("GET", path, name))
         try:
             shown = json.loads(answer)
         except ValueError:
@@ -147,21 +174,26 @@ class QueueClient:
         assert isinstance(shown, dict), "what is asked for here is shown as an object"
         return shown
 
-    def _ask(self, method: str, path: str, name: str, body: object = None) -> bytes:
-        """What is answered. Goes on to other endpoints while this can help."""
+    def _ask(self, request: _Request) -> bytes:
+        # Less than was announced raises IncompleteRead: nothing is taken for whole that is not.
+        return self._answered(request, HTTPResponse.read)
+
+    def _answered(self, request: _Request, take: Callable[[HTTPResponse], T]) -> T:
+        """What `take` makes of the answer. Goes on to other endpoints while this can help."""
         deadline = time.monotonic() + self._patience_s
         pause_s = PAUSE_S
         while True:
             try:
-                status, answer = self._once(method, path, body)
+                response = self._send(request)
+                if response.status < 300:
+                    return take(response)
+                answer = response.read()
             except (OSError, HTTPException) as error:
                 problem = f"{type(error).__name__}: {error}"
             else:
-                if status < 300:
-                    return answer
-                if status not in _BUSY:
-                    self._refused(status, answer, name)
-                problem = f"{status} {answer[:200].decode(errors='replace')}"
+                if response.status not in _BUSY:
+                    self._refused(response.status, answer, request.name)
+                problem = f"{response.status} {answer[:200].decode(errors='replace')}"
             self.close()
             if time.monotonic() + pause_s > deadline:
                 raise BrokerUnavailable(self._no_answer(problem))
@@ -179,18 +211,16 @@ class QueueClient:
         asked = ", ".join(map(str, self._endpoints))
         return f"no answer from {asked} in {self._patience_s:g} s; the last: {problem}"
 
-    def _once(self, method: str, path: str, body: object) -> tuple[int, bytes]:
+    def _send(self, request: _Request) -> HTTPResponse:
         endpoint = self._endpoint
         if self._connection is None:
             kind = HTTPSConnection if endpoint.is_secure else HTTPConnection
             self._connection = kind(endpoint.host, endpoint.port, timeout=TIMEOUT_S)
         token = b64encode(f"{endpoint.user}:{endpoint.password}".encode()).decode()
         headers = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        self._connection.request(method, path, data, headers)
-        response = self._connection.getresponse()
-        # Less than was announced raises IncompleteRead: nothing is taken for whole that is not.
-        return response.status, response.read()
+        body = None if request.body is None else json.dumps(request.body).encode()
+        self._connection.request(request.method, request.path, body, headers)
+        return self._connection.getresponse()
 
     def _refused(self, status: int, answer: bytes, name: str) -> NoReturn:
         reason, first_offset = _reason_of(answer)

@@ -1,0 +1,192 @@
+"""One AMQP connection with one channel that publishes: blocking, and small.
+
+The encoding is the broker's own (warren/wire); what comes back is read by what the load tool reads
+with. Heartbeats are off: a task either sends, or waits for confirms with a bound.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any, Final, Self, TypeVar, cast
+
+from pamqp.commands import Channel, Confirm, Connection
+
+from pyspark_warren.endpoints import Endpoint
+from pyspark_warren.errors import NotAuthorised, PublishFailed
+from warren.model.errors import AmqpError
+from warren.perf.frames import BrokenStream, DeliveryReader
+from warren.protocol.negotiation import PROTOCOL_HEADER
+from warren.wire.codec import Ack, Message, MethodFrame, OutputBuffer
+from warren.wire.methods import Method, decode_method, encode_method
+
+CONNECT_S: Final = 10.0
+# A broker that is short of memory or disk makes publishers wait.
+STALLED_S: Final = 600.0
+CHANNEL: Final = 1
+FRAME_BYTES_MAX: Final = 131_072
+SEND_BYTES: Final = 262_144
+RECEIVE_BYTES: Final = 65_536
+_UNBOUNDED: Final = 1 << 62
+_ACCESS_REFUSED: Final = 403
+_NOT_ALLOWED: Final = 530
+# Closed for reasons of the broker's own, so that another node may do.
+_TRANSIENT: Final = frozenset({320, 506, 541})
+CLIENT_PROPERTIES: Final = {
+    "product": "pyspark_warren",
+    "platform": "Python",
+    "capabilities": {
+        "publisher_confirms": True,
+        "basic.nack": True,
+        "connection.blocked": True,
+        "authentication_failure_close": True,
+    },
+}
+
+MethodT = TypeVar("MethodT", bound=Method)
+
+
+class ConnectionLost(Exception):
+    """This connection is over; another may do better."""
+
+
+class AmqpConnection:
+    """Open once made, with confirms on."""
+
+    def __init__(self, endpoint: Endpoint, vhost: str) -> None:
+        self._endpoint = endpoint
+        self._reader = DeliveryReader()
+        self._events: list[Ack | Method] = []
+        self._output = OutputBuffer(FRAME_BYTES_MAX, _UNBOUNDED, lambda: None)
+        try:
+            self._socket = self._connect()
+        except OSError as error:
+            raise ConnectionLost(f"{endpoint}: {error}") from error
+        try:
+            self._negotiate(vhost)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abort()
+
+    def _connect(self) -> socket.socket:
+        endpoint = self._endpoint
+        plain = socket.create_connection((endpoint.host, endpoint.port), CONNECT_S)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.settimeout(STALLED_S)
+        if not endpoint.is_secure:
+            return plain
+        context = ssl.create_default_context()
+        return context.wrap_socket(plain, server_hostname=endpoint.host)
+
+    def _negotiate(self, vhost: str) -> None:
+        endpoint = self._endpoint
+        self._output.raw(PROTOCOL_HEADER)
+        self._answer_of(Connection.Start)
+        start_ok = Connection.StartOk(
+            client_properties=cast("Any", CLIENT_PROPERTIES),
+            mechanism="PLAIN",
+            response=f"\0{endpoint.user}\0{endpoint.password}",
+            locale="en_US",
+        )
+        tune = self._call(start_ok, Connection.Tune, 0)
+        frame_max = min(tune.frame_max or FRAME_BYTES_MAX, FRAME_BYTES_MAX)
+        self._output.frame_max = frame_max
+        self._method(Connection.TuneOk(tune.channel_max, frame_max, 0), 0)
+        self._call(Connection.Open(vhost), Connection.OpenOk, 0)
+        self._call(Channel.Open(), Channel.OpenOk)
+        self._call(Confirm.Select(), Confirm.SelectOk)
+
+    def _call(self, method: Method, answer: type[MethodT], channel: int = CHANNEL) -> MethodT:
+        self._method(method, channel)
+        return self._answer_of(answer)
+
+    def _method(self, method: Method, channel: int) -> None:
+        self._output.method(channel, encode_method(method))
+
+    def _answer_of(self, answer: type[MethodT]) -> MethodT:
+        """Of nothing else: there is nothing under way while one is awaited."""
+        self.send()
+        while not self._events:
+            self._events += self._received()
+        event = self._events.pop(0)
+        if not isinstance(event, answer):
+            raise ConnectionLost(f"{self._endpoint}: {event!r} instead of {answer.__name__}")
+        return event
+
+    # Publishing
+
+    def publish(self, method: bytes, message: Message) -> None:
+        """Is sent when enough has gathered, or by `send`."""
+        self._output.content(CHANNEL, method, message)
+        if self._output.size >= SEND_BYTES:
+            self.send()
+
+    def send(self) -> None:
+        if not self._output.size:
+            return
+        try:
+            self._socket.sendall(b"".join(self._output.take()))
+        except OSError as error:
+            self._say_why()
+            raise ConnectionLost(f"{self._endpoint}: {error}") from error
+
+    def receive(self) -> list[Ack | Method]:
+        """Waits for what the broker says. Raises ConnectionLost, or what it closes with."""
+        events, self._events = self._events, []
+        return events or self._received()
+
+    def _received(self) -> list[Ack | Method]:
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+        except OSError as error:
+            raise ConnectionLost(f"{self._endpoint}: {error}") from error
+        if not data:
+            raise ConnectionLost(f"{self._endpoint}: closed without a word")
+        try:
+            return [self._decoded(event) for event in self._reader.feed(data)]
+        except (BrokenStream, AmqpError) as error:
+            raise ConnectionLost(f"{self._endpoint}: {error}") from error
+
+    def _decoded(self, event: Ack | MethodFrame) -> Ack | Method:
+        if isinstance(event, Ack):
+            return event
+        method = decode_method(event.payload)
+        if isinstance(method, Connection.Close | Channel.Close):
+            raise self._closed(method)
+        return method
+
+    def _closed(self, close: Connection.Close | Channel.Close) -> Exception:
+        code = close.reply_code or 0
+        text = f"{self._endpoint}: {code} {close.reply_text}"
+        if code in _TRANSIENT:
+            return ConnectionLost(text)
+        if code in {_ACCESS_REFUSED, _NOT_ALLOWED}:
+            return NotAuthorised(f"{text} (user {self._endpoint.user!r})")
+        return PublishFailed(text)
+
+    def _say_why(self) -> None:
+        """What the broker said before it closed is the reason, not that it did."""
+        try:
+            self._socket.settimeout(1.0)
+            while True:
+                self._received()
+        except ConnectionLost:
+            return
+
+    def abort(self) -> None:
+        self._socket.close()
+
+    def close(self) -> None:
+        """Politely, since all is confirmed."""
+        try:
+            self._call(Connection.Close(200, "done", 0, 0), Connection.CloseOk, 0)
+        except ConnectionLost:
+            pass  # it is as closed as it gets
+        finally:
+            self.abort()

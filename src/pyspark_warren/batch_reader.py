@@ -1,0 +1,103 @@
+"""`spark.read.format("warren")`: any queue, as it is when the query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyspark_warren.errors import InvalidOption, NotAStream
+from pyspark_warren.planning import Span, shares
+from pyspark_warren.positions import EARLIEST, PositionKind
+from pyspark_warren.reading import (
+    PartitionReader,
+    SnapshotPartition,
+    clamped,
+    cut,
+    declare_if_asked,
+    open_client,
+    resolve,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyspark_warren.http_client import QueueClient
+    from pyspark_warren.options import SourceOptions
+
+
+class WarrenBatchReader(DataSourceReader):
+    """Reads spans of streams, and snapshots of other queues, which it leaves as they are.
+
+    Parameters
+    ----------
+    options : SourceOptions
+        What to read; see :func:`pyspark_warren.options.parse_source_options`.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """
+        Cut streams where chunks begin, into `minPartitions` altogether; a snapshot is one.
+
+        Returns
+        -------
+        sequence of :class:`InputPartition`\\s
+        """
+        options = self._options
+        spans: dict[str, Span] = {}
+        partitions: list[InputPartition] = []
+        with open_client(options) as client:
+            declare_if_asked(options, client)
+            for queue in options.queues:
+                try:
+                    spans[queue] = self._span(client, queue)
+                except NotAStream:
+                    partitions.append(SnapshotPartition(queue, self._limit(queue)))
+            counts = shares(
+                {q: end - start for q, (start, end) in spans.items()}, options.partitions_min
+            )
+            for queue, count in counts.items():
+                partitions += cut(client, queue, spans[queue], count)
+        return partitions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """
+        Fetch and decode one partition.
+
+        Parameters
+        ----------
+        partition : :class:`InputPartition`
+            One of those that :meth:`partitions` returned.
+
+        Returns
+        -------
+        iterator of PyArrow's `RecordBatch`
+        """
+        return PartitionReader(self._options).read(partition)
+
+    def _span(self, client: QueueClient, queue: str) -> Span:
+        extent = client.extent(queue)
+        start = resolve(client, queue, self._options.batch_starting, extent)
+        end = resolve(client, queue, self._options.ending, extent)
+        if start >= end:
+            return start, start
+        return clamped(queue, (start, end), extent, is_fatal=self._options.fail_on_data_loss)
+
+    def _limit(self, queue: str) -> int | None:
+        """Of a queue that is no stream: it has places, of which the first is 0."""
+        if self._options.batch_starting != EARLIEST:
+            raise InvalidOption(
+                f"option startingOffsets: {queue!r} is not a stream, so a snapshot of it begins at "
+                "its head; leave the option out, or bind a stream to the same exchange"
+            )
+        ending = self._options.ending
+        if ending.kind is PositionKind.MOMENT:
+            raise InvalidOption(
+                f"option endingOffsets: {queue!r} is not a stream, so its messages have places "
+                "and no moments; give a number, or bind a stream to the same exchange"
+            )
+        return ending.number if ending.kind is PositionKind.OFFSET else None

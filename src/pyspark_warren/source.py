@@ -1,0 +1,138 @@
+"""The data source `warren`: what Spark is told of, and makes readers and writers with."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+
+from pyspark_warren.batch_reader import WarrenBatchReader
+from pyspark_warren.errors import InvalidOption
+from pyspark_warren.options import parse_sink_options, parse_source_options
+from pyspark_warren.schema import spark_schema
+from pyspark_warren.sink_columns import check_columns
+from pyspark_warren.stream_reader import WarrenStreamReader
+from pyspark_warren.writer import WarrenBatchWriter, WarrenStreamWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from pyspark_warren.options import SourceOptions
+
+__all__ = ["WarrenDataSource", "register"]
+
+
+class WarrenDataSource(DataSource):
+    """
+    Queues of a Warren broker as DataFrames.
+
+    Options of the source
+    ---------------------
+    url
+        Addresses, several for failover: ``http://a:15672,http://b:15672``.
+    user, password, vhost
+        ``guest``, ``guest`` and ``/`` if neither here nor in `url`.
+    queue
+        One or several, separated by commas.
+    exchange, routingKey
+        Declare a stream, named by `queue` or after the exchange, and bind it with this key (``#``).
+    startingOffsets, endingOffsets
+        ``earliest``, ``latest``, an offset, or a moment such as ``2026-08-01T12:00:00Z``.
+    maxOffsetsPerTrigger, maxBytesPerTrigger
+        How much a batch of a stream has at most; bytes to the nearest chunk.
+    minPartitions
+        Into how many a read is cut, if there are as many chunks.
+    failOnDataLoss
+        Whether it is an error that records were removed before they were read (``true``).
+    includeHeaders
+        Whether there are the columns `headers` and `properties` (``true``).
+    group
+        Under which name the broker is told how far a query has come.
+
+    Options of the sink
+    -------------------
+    url
+        Addresses, several for failover: ``amqp://a,amqp://b``.
+    user, password, vhost
+        As above.
+    exchange, routingKey
+        For rows without a column of that name (`exchange`, `routing_key`).
+    idColumns
+        Columns that tell one message from all others: the deduplication id, so that a row which is
+        published again, by a task that was retried, is taken once.
+
+    Examples
+    --------
+    >>> register(spark)  # doctest: +SKIP
+    >>> orders = (
+    ...     spark.read.format("warren")
+    ...     .option("url", "http://localhost:15672")
+    ...     .option("queue", "orders")
+    ...     .load()
+    ... )  # doctest: +SKIP
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "warren"
+
+    def schema(self) -> StructType:
+        options = parse_source_options(self.options)
+        return spark_schema(include_headers=options.include_headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return WarrenBatchReader(self._source_options(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return WarrenStreamReader(self._source_options(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        if overwrite:
+            raise InvalidOption('mode("overwrite"): queues are added to; use mode("append")')
+        options = parse_sink_options(self.options)
+        check_columns(schema, options)
+        return WarrenBatchWriter(options)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        if overwrite:
+            raise InvalidOption('outputMode("complete"): queues are added to; use "append"')
+        options = parse_sink_options(self.options)
+        check_columns(schema, options)
+        return WarrenStreamWriter(options)
+
+    def _source_options(self, schema: StructType) -> SourceOptions:
+        options = parse_source_options(self.options)
+        own = spark_schema(include_headers=options.include_headers)
+        if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
+            raise InvalidOption(
+                f"the columns of a queue are {own.simpleString()}: leave out schema(), and decode "
+                "bodies with from_json() or the like"
+            )
+        return options
+
+
+def register(spark: SparkSession) -> None:
+    """
+    Make ``format("warren")`` known to a session.
+
+    Spark finds the source by itself where this package is installed for the Python that runs its
+    workers; this is for everywhere else.
+
+    Parameters
+    ----------
+    spark : :class:`SparkSession`
+    """
+    spark.dataSource.register(WarrenDataSource)

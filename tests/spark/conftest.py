@@ -1,0 +1,84 @@
+"""One Spark session and one broker for all tests of this folder: both are slow to start."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pyspark.sql import SparkSession
+
+from broker_process import BrokerProcess
+from pyspark_warren import register
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    # Workers run with the Python of the tests, not with the first one of the path.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("warren tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("broker"))
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
+    connection = pika.BlockingConnection(pika.ConnectionParameters(*broker.address, heartbeat=0))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    connection.close()
+
+
+@pytest.fixture
+def queue(channel: BlockingChannel) -> Iterator[str]:
+    """A name for a queue, which is deleted afterwards if there is one."""
+    name = f"spark-{uuid.uuid4().hex[:8]}"
+    yield name
+    channel.queue_delete(name)
+
+
+@pytest.fixture
+def stream(channel: BlockingChannel, queue: str) -> str:
+    channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "stream"})
+    return queue
+
+
+@pytest.fixture
+def http_url(broker: BrokerProcess) -> str:
+    return f"http://guest:guest@127.0.0.1:{broker.http_port}"
+
+
+@pytest.fixture
+def amqp_url(broker: BrokerProcess) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{broker.address.port}"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")
