@@ -38,6 +38,8 @@ PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 2.0
 # So much is asked for at a time; a chunk that is larger comes whole all the same.
 RANGE_BYTES: Final = 16 * 1_048_576
+# No more places to cut are given at a time.
+CUTS_MAX: Final = 1_000
 _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 log = logging.getLogger(__name__)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
 from pyspark_warren.chunk_batches import BatchMaker
 from pyspark_warren.errors import DataLost
-from pyspark_warren.http_client import Extent, QueueClient
+from pyspark_warren.http_client import CUTS_MAX, Extent, QueueClient
 from pyspark_warren.planning import Span, divided
 from pyspark_warren.positions import OFFSET_MAX, Position, PositionKind
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pyspark_warren.options import SourceOptions
 
 # So many places to cut are asked for, for each partition that is wanted.
-_CUTS_PER_PARTITION = 16
-_CUTS_MAX = 1_000
+_CUTS_PER_PARTITION: Final = 16
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +102,7 @@ def cut(client: QueueClient, queue: str, span: Span, count: int) -> list[SpanPar
         return []
     if count == 1:
         return [SpanPartition(queue, *span)]
-    cuts = client.cuts(queue, span, min(_CUTS_MAX, count * _CUTS_PER_PARTITION))
+    cuts = client.cuts(queue, span, min(CUTS_MAX, count * _CUTS_PER_PARTITION))
     return [SpanPartition(queue, *part) for part in divided(span, cuts, count)]
 
 
@@ -113,7 +112,10 @@ class PartitionReader:
 
     options: SourceOptions
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Of a batch without partitions Spark makes one that is None."""
+        if partition is None:
+            return
         assert isinstance(partition, SpanPartition | SnapshotPartition), "there are no others"
         maker = BatchMaker(partition.queue, self.options.include_headers)
         with open_client(self.options) as client:

@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from pyspark_warren.http_client import CUTS_MAX
 from pyspark_warren.planning import (
     Offsets,
     Span,
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyspark_warren.options import SourceOptions
-
-_CUTS_MAX = 1_000
 
 
 class WarrenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -209,7 +208,7 @@ class WarrenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue in waiting:
             extent = self._client.extent(queue)
             span = clamped(queue, (start[queue], end[queue]), extent, is_fatal=self._is_fatal)
-            cuts = self._client.cuts(queue, span, _CUTS_MAX)
+            cuts = self._client.cuts(queue, span, CUTS_MAX)
             admitted[queue] = admitted_by_bytes(cuts, span, bytes_max // len(waiting))
         return admitted
 

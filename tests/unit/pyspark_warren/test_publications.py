@@ -1,0 +1,104 @@
+"""Rows of Arrow batches as messages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from pyspark_warren.errors import InvalidOption, PublishFailed
+from pyspark_warren.options import SinkOptions, parse_sink_options
+from pyspark_warren.publications import DEDUPLICATION_HEADER, Encoder, Publication
+from pyspark_warren.schema import HEADERS, spark_schema
+from pyspark_warren.sink_columns import check_columns
+from warren.wire.methods import decode_method
+from warren.wire.properties import Properties, decode_properties
+from warren.wire.tables import table_to_python
+
+
+def options(**given: str) -> SinkOptions:
+    return parse_sink_options({"url": "amqp://host", **given})
+
+
+def encoded(batch: pa.RecordBatch, **given: str) -> list[Publication]:
+    return list(Encoder(options(**given)).encode(batch))
+
+
+def properties_of(publication: Publication) -> Properties:
+    return decode_properties(publication.message.properties.raw)
+
+
+def headers_of(publication: Publication) -> dict[str, object]:
+    headers = properties_of(publication).headers
+    return {} if headers is None else table_to_python(headers)
+
+
+def test_a_row_of_a_body_is_persistent_and_mandatory_and_goes_where_options_say() -> None:
+    batch = pa.record_batch({"value": [b"one", b"two"]})
+    published = encoded(batch, exchange="events", routingKey="key")
+    assert [p.message.body for p in published] == [b"one", b"two"]
+    method = decode_method(published[0].method)
+    assert (method.exchange, method.routing_key, method.mandatory) == ("events", "key", True)
+    assert properties_of(published[1]) == Properties(delivery_mode=2)
+
+
+def test_columns_go_before_options_where_they_say_something() -> None:
+    batch = pa.record_batch(
+        {"value": ["a", "b"], "exchange": ["own", None], "routing_key": ["k"] * 2}
+    )
+    first, second = (decode_method(p.method) for p in encoded(batch, exchange="events"))
+    assert (first.exchange, second.exchange) == ("own", "events")
+
+
+def test_ids_are_the_same_for_the_same_columns_and_for_no_others() -> None:
+    batch = pa.record_batch(
+        {"value": [b""] * 4, "queue": ["q", "a:1", "a", "a%3A1"], "offset": ["7", "2", "1:2", "2"]}
+    )
+    published = encoded(batch, routingKey="k", idColumns="queue,offset")
+    ids = [headers_of(p)[DEDUPLICATION_HEADER] for p in published]
+    assert ids == ["q:7", "a%3A1:2", "a:1%3A2", "a%253A1:2"]
+    assert all(properties_of(p).delivery_mode == 2 for p in published)
+
+
+def test_headers_properties_and_message_ids_of_rows_are_sent() -> None:
+    kept = {"content_type": "text/plain", "priority": 4, "delivery_mode": None}
+    moment = {"timestamp": datetime(1970, 1, 1, 0, 1, tzinfo=UTC)}
+    batch = pa.record_batch(
+        {
+            "value": [b"", b""],
+            "headers": pa.array([[("a", "1"), ("b", None)], None], HEADERS),
+            "properties": [{**kept, **moment}, None],
+            "message_id": ["m", None],
+            "number": [5, 6],
+        }
+    )
+    first, second = encoded(batch, routingKey="k", idColumns="number")
+    assert headers_of(first) == {"a": "1", "b": None, DEDUPLICATION_HEADER: "5"}
+    assert headers_of(second) == {DEDUPLICATION_HEADER: "6"}
+    properties = properties_of(first)
+    assert (properties.content_type, properties.priority) == ("text/plain", 4)
+    assert (properties.timestamp, properties.message_id) == (60, "m")
+    assert properties.delivery_mode == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "message"),
+    [
+        ({"value": pa.array([b"", None])}, {}, "column value is null in 1 rows"),
+        ({"value": [b""], "n": pa.array([None], pa.int64())}, {"idColumns": "n"}, "n is null"),
+        ({"value": [b""], "routing_key": ["k" * 256]}, {}, "a short string has 255 bytes at most"),
+        ({"value": [b""], "message_id": ["m" * 256]}, {}, "message_id has 256 bytes"),
+    ],
+)
+def test_a_row_that_cannot_be_published_says_why(
+    columns: dict[str, object], given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(PublishFailed, match=message):
+        encoded(pa.record_batch(columns), **given)
+
+
+def test_what_the_source_gives_the_sink_takes() -> None:
+    check_columns(spark_schema(include_headers=True), options(idColumns="queue,offset"))
+    with pytest.raises(InvalidOption, match="there is no column offsets; did you mean offset"):
+        check_columns(spark_schema(include_headers=True), options(idColumns="offsets"))
