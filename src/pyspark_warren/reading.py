@@ -112,11 +112,11 @@ class PartitionReader:
 
     options: SourceOptions
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Of a batch without partitions Spark makes one that is None."""
-        if partition is None:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Where there are no partitions, Spark makes an empty one."""
+        if not isinstance(partition, SpanPartition | SnapshotPartition):
+            assert partition.value is None, "there are no others"
             return
-        assert isinstance(partition, SpanPartition | SnapshotPartition), "there are no others"
         maker = BatchMaker(partition.queue, self.options.include_headers)
         with open_client(self.options) as client:
             if isinstance(partition, SpanPartition):

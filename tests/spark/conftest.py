@@ -14,7 +14,6 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
 from broker_process import BrokerProcess
-from pyspark_warren import register
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +32,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
-    register(session)
     yield session
     session.stop()
 

@@ -8,6 +8,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_warren import register
+
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 RECORDS = 40
 
@@ -34,6 +36,14 @@ def test_a_stream_is_read_whole_and_in_order(
     assert {(row.queue, row.exchange, row.routing_key) for row in rows} == {(stream, "", stream)}
     assert {row.properties.delivery_mode for row in rows} == {2}
     assert all(row.timestamp is not None and not row.redelivered for row in rows)
+
+
+def test_the_source_is_found_by_its_name_and_can_be_registered_all_the_same(
+    spark: SparkSession, stream: str, http_url: str
+) -> None:
+    """The other tests rely on its being found."""
+    register(spark)
+    assert read(spark, http_url, stream).count() == 0
 
 
 def test_a_stream_is_cut_into_partitions_and_nothing_is_read_twice(

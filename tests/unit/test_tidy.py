@@ -11,6 +11,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
 SOURCES: Final = ROOT / "src" / "warren"
+SPARK_SOURCES: Final = ROOT / "src" / "pyspark_warren"
 
 FILE_LINES_WISHED: Final = 350
 FILE_LINES_MAX: Final = 500
@@ -56,6 +57,9 @@ ALLOWED: Final = {
     "testing": BELOW_SERVER | {"server"},
 }
 
+# What runs in Spark's workers takes of the broker how it writes things down, and no broker.
+ALLOWED_FOR_SPARK: Final = {"model", "wire", "protocol", "streams", "perf"}
+
 # Logic is given its clock, disk, network and dice, so that simulations own them.
 WORLDLY_MODULES: Final = {"asyncio", "uvloop", "socket", "select", "time", "random", "threading"}
 WORLDLY_PLACES: Final = (
@@ -85,7 +89,7 @@ MACHINE_PATH: Final = re.compile(r"/(?:home|Users)/[a-z]\w*|/ro" + r"ot/")
 
 
 def python_files() -> list[Path]:
-    folders = (SOURCES, ROOT / "tests", ROOT / "bench")
+    folders = (SOURCES, SPARK_SOURCES, ROOT / "tests", ROOT / "bench")
     return sorted(path for folder in folders for path in folder.rglob("*.py"))
 
 
@@ -183,6 +187,22 @@ def test_imports_point_one_way() -> None:
 
     inside = [p for p in (*SOURCES.rglob("*.py"), *kernel_files()) if p.parent != SOURCES]
     assert offenders(sorted(inside), find) == []
+
+
+def test_the_package_for_spark_needs_no_broker_and_the_broker_needs_no_spark() -> None:
+    def find_broker(path: Path) -> Iterator[str]:
+        for module in sorted(set(imported_modules(path))):
+            parts = module.split(".")
+            if parts[0] == "warren" and len(parts) > 1 and parts[1] not in ALLOWED_FOR_SPARK:
+                yield f"pyspark_warren must not import {module}"
+
+    def find_spark(path: Path) -> Iterator[str]:
+        for module in sorted(set(imported_modules(path))):
+            if module.split(".")[0] in {"pyspark", "pyspark_warren", "pyarrow", "numpy"}:
+                yield f"warren must not import {module}"
+
+    found = offenders(sorted(SPARK_SOURCES.rglob("*.py")), find_broker)
+    assert found + offenders(sorted(SOURCES.rglob("*.py")), find_spark) == []
 
 
 def test_every_package_has_its_place_in_the_direction_of_imports() -> None:
