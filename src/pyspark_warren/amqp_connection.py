@@ -57,6 +57,7 @@ class AmqpConnection:
         self._endpoint = endpoint
         self._reader = DeliveryReader()
         self._events: list[Ack | Method] = []
+        self._failure: Exception | None = None
         self._output = OutputBuffer(FRAME_BYTES_MAX, _UNBOUNDED, lambda: None)
         try:
             self._socket = self._connect()
@@ -142,24 +143,37 @@ class AmqpConnection:
         return events or self._received()
 
     def _received(self) -> list[Ack | Method]:
+        """What came before the broker closed is heard first: it may confirm something."""
+        if self._failure is not None:
+            raise self._failure
         try:
             data = self._socket.recv(RECEIVE_BYTES)
-        except OSError as error:
+            came = self._reader.feed(data)
+        except (OSError, BrokenStream) as error:
             raise ConnectionLost(f"{self._endpoint}: {error}") from error
         if not data:
             raise ConnectionLost(f"{self._endpoint}: closed without a word")
-        try:
-            return [self._decoded(event) for event in self._reader.feed(data)]
-        except (BrokenStream, AmqpError) as error:
-            raise ConnectionLost(f"{self._endpoint}: {error}") from error
+        events = self._before_close(came)
+        if not events and self._failure is not None:
+            raise self._failure
+        return events
 
-    def _decoded(self, event: Ack | MethodFrame) -> Ack | Method:
-        if isinstance(event, Ack):
-            return event
-        method = decode_method(event.payload)
-        if isinstance(method, Connection.Close | Channel.Close):
-            raise self._closed(method)
-        return method
+    def _before_close(self, came: list[MethodFrame | Ack]) -> list[Ack | Method]:
+        events: list[Ack | Method] = []
+        for event in came:
+            if isinstance(event, Ack):
+                events.append(event)
+                continue
+            try:
+                method = decode_method(event.payload)
+            except AmqpError as error:
+                self._failure = ConnectionLost(f"{self._endpoint}: {error}")
+                break
+            if isinstance(method, Connection.Close | Channel.Close):
+                self._failure = self._closed(method)
+                break
+            events.append(method)
+        return events
 
     def _closed(self, close: Connection.Close | Channel.Close) -> Exception:
         code = close.reply_code or 0
