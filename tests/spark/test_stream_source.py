@@ -74,6 +74,16 @@ def test_a_batch_has_no_more_than_was_asked_for(
     assert lake.bodies() == list(range(25))
 
 
+def test_a_batch_is_limited_by_bytes_and_has_a_chunk_at_least(
+    lake: Lake, channel: BlockingChannel, stream: str
+) -> None:
+    """Each record was confirmed before the next was published, so each is a chunk."""
+    fill(channel, stream, range(4))
+    lake.options["maxBytesPerTrigger"] = "1"
+    assert len(lake.run()) > 1
+    assert lake.bodies() == list(range(4))
+
+
 def test_the_broker_is_told_how_far_a_group_has_come(
     lake: Lake, channel: BlockingChannel, stream: str, broker: BrokerProcess
 ) -> None:

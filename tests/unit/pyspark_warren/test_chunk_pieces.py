@@ -1,0 +1,48 @@
+"""A long answer, cut into pieces of whole chunks however it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyspark_warren.chunk_pieces import whole_chunks
+from pyspark_warren.errors import MalformedAnswer
+from warren.streams.chunks import encode_chunk
+from warren.wire.codec import Message, PropertyBlock
+
+CHUNKS = [
+    b"".join(encode_chunk([Message(b"\0\0", PropertyBlock(b"\0\0"), b"x" * n)], n, 0))
+    for n in range(10)
+]
+
+
+class Arriving:
+    """Bytes that come a few at a time."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self.data = data
+        self.step = step
+
+    def read(self, _size: int) -> bytes:
+        piece, self.data = self.data[: self.step], self.data[self.step :]
+        return piece
+
+
+@pytest.mark.parametrize("step", [1, 63, 64, 100, 1_000, 10_000])
+def test_pieces_are_whole_chunks_and_together_everything(step: int) -> None:
+    pieces = list(whole_chunks(Arriving(b"".join(CHUNKS), step).read))
+    assert b"".join(pieces) == b"".join(CHUNKS)
+    ends = {sum(len(chunk) for chunk in CHUNKS[:n]) for n in range(11)}
+    position = 0
+    for piece in pieces:
+        position += len(piece)
+        assert position in ends
+
+
+def test_nothing_is_no_piece() -> None:
+    assert list(whole_chunks(Arriving(b"", 1).read)) == []
+
+
+@pytest.mark.parametrize("data", [CHUNKS[3][:-1], CHUNKS[3] + b"WRN", b"<html>" * 100, bytes(100)])
+def test_an_answer_that_is_not_whole_chunks_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedAnswer):
+        list(whole_chunks(Arriving(data, 64).read))
