@@ -14,19 +14,24 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
 from broker_process import BrokerProcess
+from pyspark_warren.java import ensure_java
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Workers run with the Python of the tests, not with the first one of the path.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    ensure_java()
     session = (
         SparkSession.builder.master("local[2]")
         .appName("warren tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "1")
+        # One worker process is kept for the next task, instead of one for each.
+        .config("spark.python.worker.reuse", "true")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()
