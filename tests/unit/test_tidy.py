@@ -54,7 +54,7 @@ ALLOWED: Final = {
     "management": BELOW_SERVER | {"server", "cluster", "mirror"},
     "perf": BELOW_SERVER | {"server"},
     "cli": BELOW_SERVER | {"server", "management", "perf"},
-    "testing": BELOW_SERVER | {"server"},
+    "testing": BELOW_SERVER | {"server", "management"},
 }
 
 # What runs in Spark's workers takes of the broker how it writes things down, and no broker.

@@ -10,7 +10,6 @@ that fails half way takes down what it had put up.
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
@@ -63,9 +62,6 @@ if TYPE_CHECKING:
 
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"
 STOP_CONNECTIONS_S: Final = 5.0
-# Messages are reference counted and form no cycles: looking for some every 700 allocations, which
-# is Python's default, is time taken from clients.
-GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 _log = EventLog("node")
 
@@ -115,6 +111,7 @@ class Node:
             self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
         self.started_at_ms = self.context.started_at_ms
+        self.stop_connections_s = STOP_CONNECTIONS_S  # what clients have for their goodbye
         # Whoever runs the node sets these, if it can be asked to end from the inside.
         self.on_stop_wanted: Callable[[], None] | None = None
         self.on_reset_wanted: Callable[[], None] | None = None
@@ -157,9 +154,6 @@ class Node:
         async with AsyncExitStack() as parts:
             await self._start_parts(parts)
             self._parts = parts.pop_all()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
         _log.info(
             "node is ready",
             name=self.config.name,
@@ -348,7 +342,7 @@ class Node:
         for connection in self.connections:
             connection.shut_down(SHUTDOWN_REASON)
         try:
-            async with asyncio.timeout(STOP_CONNECTIONS_S):
+            async with asyncio.timeout(self.stop_connections_s):
                 await self.connections.wait_empty()
         except TimeoutError:
             _log.warning("connections did not close in time", connections=len(self.connections))
