@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import json
+import os
+import socket
 import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import pika
@@ -21,6 +26,8 @@ from chunk_reader import Record, records_of
 RECORDS = 40
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 SEGMENT_BYTES = 1_500
+LONG_BYTES = 33_554_432
+LONG_BODY_BYTES = 1_048_576
 
 
 @pytest.fixture(scope="module")
@@ -174,12 +181,65 @@ def test_what_retention_has_removed_is_refused(api: Api, channel: BlockingChanne
     first = first_offset()
     status, body = fetch(api, "streams/%2F/short/records?from=0")
     assert status == 410
-    assert b"offset_expired" in body
-    assert b'"first_offset":' in body
+    refused = json.loads(body)
+    assert refused["error"] == "offset_expired"
+    assert refused["reason"]["first_offset"] >= first, "retention may have gone on meanwhile"
     kept = [record.offset for record in read(api, "short")]
     assert first <= kept[0]
     assert kept == list(range(kept[0], RECORDS))
     channel.queue_delete("short")
+
+
+class LongAnswer(NamedTuple):
+    response: http.client.HTTPResponse
+    connected: socket.socket
+
+
+@pytest.fixture
+def long_answer(api: Api, channel: BlockingChannel) -> Iterator[LongAnswer]:
+    """One that has begun and fits into no buffer on the way."""
+    declare(channel, "long", x_stream_max_segment_size_bytes=LONG_BYTES // 8)
+    for _ in range(LONG_BYTES // LONG_BODY_BYTES):
+        channel.basic_publish("", "long", b"x" * LONG_BODY_BYTES)
+    with socket.socket() as connected:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        connected.connect(api.address)
+        asking = http.client.HTTPConnection(*api.address)
+        asking.sock = connected
+        asking.request("GET", "/api/warren/streams/%2F/long/records", headers=api.credentials)
+        yield LongAnswer(asking.getresponse(), connected)
+    channel.queue_delete("long")
+
+
+def segments_held(broker: BrokerProcess) -> list[str]:
+    """Names of the data files of streams that the broker has open."""
+    names = []
+    for path in Path(f"/proc/{broker.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since they were listed
+            names.append(os.readlink(path))
+    return [name for name in names if ".segment" in name and "/streams/" in name]
+
+
+def test_an_answer_comes_to_its_end_when_the_stream_is_gone(
+    started: BrokerProcess, channel: BlockingChannel, long_answer: LongAnswer
+) -> None:
+    start = long_answer.response.read(1_000)
+    channel.queue_delete("long")
+    eventually(lambda: len([n for n in segments_held(started) if "(deleted)" in n]) > 4)
+    records = list(records_of(start + long_answer.response.read()))
+    assert {len(record.body) for record in records} == {LONG_BODY_BYTES}
+    assert [record.offset for record in records] == list(range(LONG_BYTES // LONG_BODY_BYTES))
+    eventually(lambda: not [n for n in segments_held(started) if "(deleted)" in n])
+
+
+def test_nothing_stays_open_when_a_reader_leaves_in_the_middle(
+    started: BrokerProcess, long_answer: LongAnswer
+) -> None:
+    long_answer.response.read(1_000)
+    assert len(segments_held(started)) > 4
+    long_answer.response.close()
+    long_answer.connected.close()
+    eventually(lambda: len(segments_held(started)) <= 1)
 
 
 def test_what_makes_no_sense_is_refused(api: Api, channel: BlockingChannel, stream: str) -> None:

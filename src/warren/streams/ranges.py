@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from warren.streams.reading import SegmentReader
 from warren.streams.segments import Segment
 
 CUTS_MAX: Final = 1_000
+# A range of more segments is cut short: each has a file that is open as long as the range is read.
+SEGMENTS_MAX: Final = 32
+
+Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +43,19 @@ class Cut:
 def pieces_of(
     reader: SegmentReader,
     segments: Sequence[Segment],
-    span: tuple[int, int],
+    span: Span,
     bytes_max: int | None = None,
 ) -> list[Piece]:
-    """The chunks that have any record of [start, end). Blocks.
+    """The chunks that have any record of [start, end), of the first SEGMENTS_MAX segments. Blocks.
 
     With `bytes_max`, no more than that, but for the first chunk.
     """
     start, end = span
     pieces = []
-    for segment in segments:
-        if segment.end <= start or segment.base >= end or bytes_max == 0:
-            continue
+    wanted = [s for s in segments if s.end > start and s.base < end]
+    for segment in wanted[:SEGMENTS_MAX]:
+        if bytes_max == 0:
+            break
         first = reader.last_entry(segment, lambda entry: entry.first_offset <= start)
         begin = 0 if first is None else first.position
         stop = segment.size
@@ -64,7 +69,7 @@ def pieces_of(
     return pieces
 
 
-def _bounded(reader: SegmentReader, segment: Segment, span: tuple[int, int], bytes_max: int) -> int:
+def _bounded(reader: SegmentReader, segment: Segment, span: Span, bytes_max: int) -> int:
     """Where the last chunk ends that is whole within so many bytes, or else the first."""
     begin, stop = span
     if stop - begin <= bytes_max:
@@ -76,7 +81,7 @@ def _bounded(reader: SegmentReader, segment: Segment, span: tuple[int, int], byt
 
 
 def cuts_of(
-    reader: SegmentReader, segments: Sequence[Segment], span: tuple[int, int], count_max: int
+    reader: SegmentReader, segments: Sequence[Segment], span: Span, count_max: int
 ) -> list[Cut]:
     """Beginnings of chunks within [start, end), evenly chosen, no more than so many. Blocks."""
     start, end = span

@@ -105,13 +105,16 @@ class SegmentReader:
         raw = self._disk.read(index, number * ENTRY_BYTES, ENTRY_BYTES)
         return IndexEntry(*ENTRY.unpack_from(raw))
 
-    def read_bytes(self, base: int, start: int, size: int) -> bytes:
-        """As they are in a segment's file; raises OSError if it is gone."""
-        data = self._disk.open(self._files.data(base))
-        try:
-            return self._disk.read(data, start, size)
-        finally:
-            self._disk.close(data)
+    def open_data(self, base: int) -> int:
+        """A segment's file, to be read even when it has been removed; raises OSError if it is."""
+        return self._disk.open(self._files.data(base))
+
+    def read_bytes(self, data: int, start: int, size: int) -> bytes:
+        """As they are in the file."""
+        return self._disk.read(data, start, size)
+
+    def close_data(self, data: int) -> None:
+        self._disk.close(data)
 
     def find_stretch(
         self, segments: Sequence[Segment], offset: int, bytes_max: int = READ_BYTES

@@ -16,12 +16,14 @@ from functools import partial
 from typing import Final, TypeVar
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
 from warren.management.cluster.homes import home_of
 from warren.management.declaring import readable_queue
 from warren.management.errors import Refusal, bad_request
+from warren.management.held_range import HeldRange
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.queues import find_queue, queue_exists
@@ -29,12 +31,14 @@ from warren.storage.workers import Workers
 from warren.streams.chunk_format import VERSION
 from warren.streams.log import StreamLog
 from warren.streams.queue import StreamQueue
-from warren.streams.ranges import CUTS_MAX, Piece, cuts_of, pieces_of
+from warren.streams.ranges import CUTS_MAX, Span, cuts_of
 from warren.streams.segments import Segment
 
 CHUNKS_TYPE: Final = "application/vnd.warren.chunks"
 # So much is read and sent at a time.
 PIECE_BYTES: Final = 1_048_576
+# So often a range is looked for anew if retention removes a part of it meanwhile.
+HOLDING_TRIES_MAX: Final = 3
 _DIGITS_MAX: Final = 18
 
 T = TypeVar("T")
@@ -109,27 +113,55 @@ async def _cuts(call: Call) -> JsonObject:
 
 async def _records(call: Call) -> Response:
     queue = stream_of(call)
-    span = _span(call, queue.log)
+    held = HeldRange(queue.log.reader)
+    try:
+        await _hold(call, queue, held)
+    except BaseException:
+        await queue.workers.run_in_thread(held.let_go)
+        raise
+    return RecordsResponse(queue.workers, held)
+
+
+async def _hold(call: Call, queue: StreamQueue, held: HeldRange) -> None:
+    """Raises 410 if what is asked for is removed just now."""
     bytes_max = number_of(call, "max_bytes", 0) or None
-    segments = queue.log.safe_segments()
-    find = partial(pieces_of, queue.log.reader, segments, span, bytes_max)
-    pieces = await _in_thread(queue.workers, find) if span[0] < span[1] else []
-    size = sum(piece.end - piece.start for piece in pieces)
-    return StreamingResponse(
-        _bytes_of(queue, pieces), headers={"content-length": str(size)}, media_type=CHUNKS_TYPE
-    )
+    for _ in range(HOLDING_TRIES_MAX):
+        span = _span(call, queue.log)
+        if span[0] >= span[1]:
+            return
+        hold = partial(held.open, queue.log.safe_segments(), span, bytes_max)
+        try:
+            await queue.workers.run_in_thread(hold)
+        except FileNotFoundError:
+            continue
+        return
+    raise _being_cut()
 
 
-async def _bytes_of(queue: StreamQueue, pieces: list[Piece]) -> AsyncIterator[bytes]:
-    """A segment that retention removes meanwhile breaks the answer off, short of its length."""
-    for piece in pieces:
+class RecordsResponse(StreamingResponse):
+    """Lets go of the range when all of it is sent, or nobody is there to send it to."""
+
+    def __init__(self, workers: Workers, held: HeldRange) -> None:
+        length = {"content-length": str(held.size)}
+        super().__init__(_bytes_of(workers, held), headers=length, media_type=CHUNKS_TYPE)
+        self._workers = workers
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._workers.run_in_thread(self._held.let_go)
+
+
+async def _bytes_of(workers: Workers, held: HeldRange) -> AsyncIterator[bytes]:
+    for piece in tuple(held.pieces):
         for start in range(piece.start, piece.end, PIECE_BYTES):
             size = min(PIECE_BYTES, piece.end - start)
-            read = partial(queue.log.reader.read_bytes, piece.base, start, size)
-            yield await queue.workers.run_in_thread(read)
+            yield await workers.run_in_thread(partial(held.read, piece, start, size))
 
 
-def _span(call: Call, log: StreamLog) -> tuple[int, int]:
+def _span(call: Call, log: StreamLog) -> Span:
     """What is asked for, as far as it is there. Raises 410 if some of it is not there any more."""
     start = number_of(call, "from", log.first_offset)
     end = number_of(call, "to", log.end_offset)
@@ -149,7 +181,11 @@ async def _in_thread(workers: Workers, work: partial[T]) -> T:
     try:
         return await workers.run_in_thread(work)
     except FileNotFoundError:
-        raise Refusal(503, "unavailable", "the stream is being cut; ask again") from None
+        raise _being_cut() from None
+
+
+def _being_cut() -> Refusal:
+    return Refusal(503, "unavailable", "the stream is being cut; ask again")
 
 
 def number_of(call: Call, name: str, default: int) -> int:
