@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from multiprocessing.synchronize import Event
 from typing import Final
 
 from cluster_simulation.breaks import BREAKS
@@ -23,12 +26,33 @@ Result = tuple[int, Summary | str]
 """A seed, and how it went, or what was violated."""
 
 
+class Worker:
+    """What a process knows that lives lives for another: when nobody wants to hear of them."""
+
+    is_over: Event | None = None
+
+    @classmethod
+    def begin(cls, is_over: Event) -> None:
+        cls.is_over = is_over
+        threading.Thread(target=cls._end_with_parent, daemon=True).start()
+
+    @staticmethod
+    def _end_with_parent() -> None:
+        """It may be killed, and then it tells nobody."""
+        parent = multiprocessing.parent_process()
+        assert parent is not None, "somebody has started this process"
+        parent.join()
+        os._exit(1)
+
+
 def live_through(seeds: range, scenario: str, breakage: str) -> list[Result]:
     results: list[Result] = []
     with ExitStack() as stack:
         if breakage:
             stack.enter_context(BREAKS[breakage]())
         for seed in seeds:
+            if Worker.is_over is not None and Worker.is_over.is_set():
+                break
             try:
                 results.append((seed, SCENARIOS[scenario](seed)))
             except Violation as violation:
@@ -69,7 +93,8 @@ def explore(seeds: range, options: argparse.Namespace) -> Iterator[Result]:
         for chunk in chunks:
             yield from live_through(chunk, options.scenario, options.breakage)
         return
-    with ProcessPoolExecutor(options.jobs) as pool:
+    is_over = multiprocessing.Event()
+    with ProcessPoolExecutor(options.jobs, initializer=Worker.begin, initargs=(is_over,)) as pool:
         futures = [
             pool.submit(live_through, chunk, options.scenario, options.breakage) for chunk in chunks
         ]
@@ -77,6 +102,7 @@ def explore(seeds: range, options: argparse.Namespace) -> Iterator[Result]:
             for future in futures:
                 yield from future.result()
         finally:  # whoever asks stops asking at the first that broke something
+            is_over.set()
             pool.shutdown(cancel_futures=True)
 
 

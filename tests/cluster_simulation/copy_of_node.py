@@ -194,7 +194,7 @@ class SimCopy:
             self.replica.expel(suspect)
 
     def _disk_failed(self) -> None:
-        self.replica.leave()
+        self.replica.give_up()
 
     def flush_due(self, replica: Replica, delay_ms: int) -> None:
         if delay_ms:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from replica_world import Replica, ReplicaIndex
+from warren.queues.boundary import PatientPublisher
 from warren.storage.states import JOURNALED, SEGMENTED
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
@@ -55,7 +56,9 @@ class SimIndex(ReplicaIndex):
     def refuse(self) -> None:
         """Publishers are told no; what they published may still be written one day."""
         for queued in tuple(self.unsynced):
-            publisher, queued.publisher = queued.publisher, None
+            publisher = queued.publisher
+            if not isinstance(publisher, PatientPublisher):
+                queued.publisher = None
             if publisher is not None:
                 publisher.rejected(queued.publisher_sequence)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster_simulation.fences import FENCES
+from cluster_simulation.full_disks import FULL_DISKS
 from cluster_simulation.partitions import PARTITIONS
 from cluster_simulation.run import simulate
 from cluster_simulation.summary import Summary
@@ -39,5 +40,5 @@ def scripted(script: Callable[[int], World]) -> Life:
 SCENARIOS: Final[dict[str, Life]] = {
     "random": random_life,
     "multicast": multicast,
-    **{name: scripted(script) for name, script in (FENCES | PARTITIONS).items()},
+    **{name: scripted(script) for name, script in (FENCES | PARTITIONS | FULL_DISKS).items()},
 }

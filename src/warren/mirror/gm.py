@@ -200,8 +200,8 @@ class GroupMember:
                 membership.seek()
             case Expel(member_id, is_unwanted):
                 membership.wishes.expel(member_id, is_unwanted)
-            case Leave():
-                membership.wishes.is_leaving = True
+            case Leave(is_spared_only):
+                membership.wishes.leave(is_spared_only)
                 if self._ring.view is None and not membership.is_joining:
                     self._stop("normal")
             case ShutDown(reason):

@@ -108,7 +108,12 @@ class Expel(_Word, frozen=True):
 
 
 class Leave(_Word, frozen=True):
-    """Have ourselves marked dead and stop; who has asked to join already, joins first."""
+    """Have ourselves marked dead and stop; who has asked to join already, joins first.
+
+    `is_spared_only`: if somebody else is in sync. If not, nothing comes of it; ask again.
+    """
+
+    is_spared_only: bool = False
 
 
 class ShutDown(_Word, frozen=True):

@@ -13,11 +13,13 @@ from warren.mirror.gm_events import Propose
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
+    NotAllowed,
     RemovedByLeader,
     SessionGone,
     add_right_of,
     erase,
     leave,
+    leave_if_spared,
     mark_dead,
     revive,
 )
@@ -27,12 +29,20 @@ GONE_MAX: Final = 1_024
 
 
 class Wishes:
-    __slots__ = ("_gone", "_me", "_unwanted", "expelled", "is_leaving", "newcomers")
+    __slots__ = (
+        "_gone",
+        "_is_spared_only",
+        "_me",
+        "_unwanted",
+        "expelled",
+        "is_leaving",
+        "newcomers",
+    )
 
     def __init__(self, me: Member) -> None:
         self._me = me
         self._gone: dict[SessionGone, None] = {}
-        self.is_leaving = False
+        self.is_leaving = self._is_spared_only = False
         self.expelled: set[str] = set()
         self._unwanted: set[str] = set()
         self.newcomers: dict[str, Member] = {}
@@ -55,13 +65,21 @@ class Wishes:
         if is_unwanted:
             self._unwanted.add(member_id)
 
+    def leave(self, is_spared_only: bool) -> None:
+        self.is_leaving = True
+        self._is_spared_only = is_spared_only
+
     def as_member(
         self, record: GroupRecord, revision: int, settled: frozenset[str]
     ) -> Propose | None:
         """`settled`: the dead we are heir of who have nothing under way any more."""
-        if self.is_leaving:
-            return Propose(leave(record, self._me.id), revision)
         wanted, evidence = self._bury(record)
+        if self.is_leaving:
+            go = leave_if_spared if self._is_spared_only else leave
+            try:
+                return Propose(go(wanted, self._me.id), revision, evidence)
+            except NotAllowed:  # as things are now, whatever they were when the wish came up
+                self.is_leaving = False
         if settled:
             wanted = erase(wanted, self._me.id, settled)
         if record.leader == self._me.id:

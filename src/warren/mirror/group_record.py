@@ -241,6 +241,17 @@ def leave(record: GroupRecord, member_id: str) -> GroupRecord:
     return _with_mark(_without_copy(record, member.node), member)
 
 
+def leave_if_spared(record: GroupRecord, member_id: str) -> GroupRecord:
+    """Leave, if somebody else is alive who has all that was confirmed: else this copy is needed.
+
+    It is asked here, of the record that changes, for no other answer lasts: who had everything may
+    have died since the member last looked.
+    """
+    if not any(m.id in record.insync and m.id != member_id for m in record.live):
+        raise NotAllowed(f"nobody is in sync who could do without {member_id}")
+    return leave(record, member_id)
+
+
 def hand_over(
     record: GroupRecord, leader: str, successor: str, keeps_copy: bool = False
 ) -> GroupRecord:

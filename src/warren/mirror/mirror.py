@@ -25,6 +25,7 @@ from warren.mirror.instructions import (
     Run,
     decode,
 )
+from warren.mirror.origins import make_room_for
 from warren.mirror.received import Received
 from warren.queues.boundary import TAKEN
 from warren.storage.held_numbers import held_runs
@@ -170,6 +171,8 @@ class Mirror:
             received.unsafe -= put_run(queue, first, messages[part], expiries[part], received)
             place += count
         for origin, first, count in changes.origins:
+            if origin not in self.numbers:
+                make_room_for(origin, self.numbers)
             self.numbers[origin] = first + count - 1
         for run in changes.removed:
             self._remove(run)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from warren.queues.boundary import PatientPublisher
 
-class Received:
-    """`on_safe` is called when the last of its messages is; `unsafe` says how many are not."""
+
+class Received(PatientPublisher):
+    """`on_safe` is called when the last of its messages is; `unsafe` says how many are not.
+
+    `on_failed` is called whenever the disk has refused one. If this copy stays all the same, for
+    nobody else has what it has, then the batch is held as soon as the disk takes it.
+    """
 
     def __init__(
         self, number: int, on_safe: Callable[[], None], on_failed: Callable[[], None]

@@ -144,6 +144,8 @@ class Replica:
         self._hand_over: HandOver | None = None
         self._was_in_sync = False
         """By the record before this one."""
+        self._gave_up_at = -1
+        """The record that this copy last wanted to leave; another one may admit of it."""
 
     @property
     def has_room(self) -> bool:
@@ -228,9 +230,11 @@ class Replica:
         if self.master is not None and self.record is not None and not self.is_stopped:
             self._freeze_or_thaw(self.record)
 
-    def leave(self) -> None:
-        self.flush()
-        self._handle(Leave())
+    def give_up(self) -> None:
+        """The disk refuses what the master sends: the others go on without us, if one can."""
+        if self.master is None and not self.is_stopped and self._gave_up_at != self.revision:
+            self._gave_up_at = self.revision
+            self._handle(Leave(is_spared_only=True))
 
     def hand_over(self, successor: str, *, keeps_copy: bool) -> None:
         """Have a mirror lead that is in sync. One wish at a time: it is over soon."""

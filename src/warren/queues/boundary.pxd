@@ -3,6 +3,11 @@ from warren.model.counters cimport MessageCounters
 from warren.wire._codec cimport Message as MessageType
 
 
+cdef class PatientPublisher:
+    cpdef object confirmed(self, uint64_t sequence)
+    cpdef object rejected(self, uint64_t sequence)
+
+
 cdef class AbstractQueue:
     cdef public object record
     cdef public MessageCounters counters

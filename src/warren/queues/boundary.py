@@ -32,6 +32,19 @@ class Publisher(Protocol):
     def rejected(self, sequence: int) -> None: ...
 
 
+class PatientPublisher:
+    """One for whom a message that the disk refuses is not over: it is told each time, and waits.
+
+    `confirmed` comes when the message is safe after all, or not needed any more.
+    """
+
+    def confirmed(self, sequence: int) -> None:
+        raise NotImplementedError
+
+    def rejected(self, sequence: int) -> None:
+        raise NotImplementedError
+
+
 class Fetched(NamedTuple):
     """What basic.get found: a message or none, and how many are left."""
 

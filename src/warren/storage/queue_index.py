@@ -23,6 +23,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.queues.boundary import PatientPublisher
 from warren.storage.index_records import RecordBuffer
 from warren.storage.segment import Segment, pieces_among, places_of
 from warren.storage.segment_entry import in_state, weigh_all
@@ -411,5 +412,6 @@ class QueueIndex:
             for queued in gathered:
                 publisher = queued.publisher
                 if publisher is not None:
-                    queued.publisher = None
+                    if not isinstance(publisher, PatientPublisher):
+                        queued.publisher = None
                     publisher.rejected(queued.publisher_sequence)

@@ -21,6 +21,7 @@ from warren.mirror.group_record import (
     encode_record,
     erase,
     leave,
+    leave_if_spared,
     make_member_id,
     mark_dead,
     node_of,
@@ -179,3 +180,17 @@ def test_every_change_makes_the_view_one_higher() -> None:
     headless = leave(before, "a")
     assert promote(headless, "b").view == headless.view + 1
     assert erase(headless, "b", frozenset({"a"})).view == headless.view + 1
+
+
+def test_a_member_is_spared_only_if_somebody_else_alive_has_all_that_was_confirmed() -> None:
+    record = ring("a", "b")
+    left = leave_if_spared(record, "b")
+    assert (ids(left), left.insync) == (["a", "b+"], ("a",))
+    with pytest.raises(NotAllowed):
+        leave_if_spared(left, "a")
+    with pytest.raises(NotAllowed):
+        leave_if_spared(mark_dead(record, "a", gone("a")), "b")
+    unsynced = drop_from_insync(record, "a", "b")
+    with pytest.raises(NotAllowed):
+        leave_if_spared(unsynced, "a")
+    assert leave_if_spared(unsynced, "b").insync == ("a",)

@@ -132,3 +132,26 @@ def test_a_master_that_was_in_sync_knows_what_was_published() -> None:
 def test_a_master_that_lacks_messages_does_not_call_them_taken() -> None:
     """They were not confirmed, so they come again, and must not be confirmed unseen."""
     assert numbers_of_new_master() == {}
+
+
+def test_a_mirror_whose_disk_refuses_is_spared_by_a_leader_that_is_alive() -> None:
+    node = Node(B)
+    record = admit_to_insync(add_right_of(create("uid", A), A.id, B), A.id, B.id)
+    node.replica.record_changed(record, 9)
+    node.replica.give_up()
+    assert [each.is_live(B.id) for each in node.proposals] == [False]
+    assert node.proposals[0].insync == (A.id,)
+
+
+def test_a_mirror_whose_disk_refuses_stays_if_nobody_else_has_everything() -> None:
+    """Also if that turns out while it wants to leave: then it buries the leader, and takes over."""
+    node = Node(B)
+    record = admit_to_insync(add_right_of(create("uid", A), A.id, B), A.id, B.id)
+    gone = SessionGone(A.node, A.incarnation)
+    node.replica.record_changed(record, 9)
+    node.replica.session_ended(gone)
+    node.replica.give_up()
+    node.replica.record_changed(without_its_leader(B), 10)
+    node.replica.give_up()
+    assert all(each.is_live(B.id) for each in node.proposals)
+    assert node.would_lead

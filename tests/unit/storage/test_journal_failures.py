@@ -10,6 +10,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from index_world import IndexWorld
+from warren.queues.boundary import PatientPublisher
 from warren.storage.states import JOURNALED, SEGMENTED
 
 
@@ -107,6 +108,38 @@ async def test_a_full_disk_refuses_publishers_and_goes_on_when_there_is_room(
     await world.index.flush()
     assert world.publisher.told == [0, late.sequence], "nobody is told yes after no"
     assert await sequences_after_power_cut(world) == [2, 3, 4, 5, 6]
+
+
+class Patient(PatientPublisher):
+    def __init__(self) -> None:
+        self.told: list[int] = []
+        self.refusals: list[int] = []
+        self.was_refused_again = asyncio.Event()
+
+    def confirmed(self, sequence: int) -> None:
+        self.told.append(sequence)
+
+    def rejected(self, sequence: int) -> None:
+        if sequence in self.refusals:
+            self.was_refused_again.set()
+        self.refusals.append(sequence)
+
+
+async def test_a_patient_publisher_is_refused_each_time_and_told_when_there_is_room(
+    world: IndexWorld,
+) -> None:
+    patient = Patient()
+    disk_of(world).room_bytes = 100
+    held = [world.publish(body=bytes(500)) for _ in range(3)]
+    for queued in held:
+        queued.publisher = patient
+    await asyncio.wait_for(patient.was_refused_again.wait(), 60)
+    world.queue().ack(held[:1])
+    assert patient.told == [0], "what is gone needs no disk"
+    disk_of(world).room_bytes = None
+    await world.index.flush()
+    assert patient.told == [0, 1, 2]
+    assert await sequences_after_power_cut(world) == [1, 2]
 
 
 async def test_bodies_in_a_store_that_fails_are_written_again(world: IndexWorld) -> None:

@@ -16,6 +16,7 @@ from warren.cluster.link_consumer import LinkConsumer
 from warren.cluster.remote_queue import RemoteQueue, Unconfirmed
 from warren.mirror.group_record import node_of
 from warren.mirror.master import MasterBacking
+from warren.mirror.origins import make_room_for
 from warren.model.records import QueueRecord
 from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue
 from warren.queues.queue import Queue
@@ -181,6 +182,7 @@ def make_inbox(queue: AbstractQueue, control: OpenQueue) -> Inbox:
     if not isinstance(master, MasterBacking):
         return Inbox(queue, control.origin)
     lowest = control.lowest
+    make_room_for(control.origin, master.numbers)
     inbox = Inbox(queue, control.origin, master.numbers.get(control.origin, 0))
     if not master.is_settled and inbox.wait_for_all(lowest):
         master.when_settled(lambda: inbox.confirmed(lowest))

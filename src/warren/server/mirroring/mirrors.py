@@ -33,6 +33,7 @@ from warren.mirror.group_record import (
 from warren.mirror.instructions import epoch_of
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
+from warren.mirror.origins import make_origin
 from warren.mirror.rejoining import Remains
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
@@ -101,7 +102,7 @@ class Mirrors(LinkUser):
         return self.context.queue_factory.storages
 
     def new_origin(self) -> str:
-        return f"{self.cluster.name}/{new_token()}"
+        return make_origin(self.cluster.name, new_token())
 
     def homeless(self, queue: RemoteQueue) -> None:
         self.cluster.homes.rehome((queue.record.vhost, queue.record.name), is_lost=True)

@@ -50,7 +50,7 @@ class ReplicaOfNode:
         self.replica = Replica(mirrors.new_member(), uid, self)
         self.sync: SyncOfQueue | None = None
         """Of a master."""
-        self._has_left = False
+        self._is_disk_refusing = False
         self.is_abandoned = False
         """A master's copy that is the queue's no more."""
         self._held: tuple[Member, int, int] | None = None
@@ -124,6 +124,7 @@ class ReplicaOfNode:
             )
 
     def _tell_held(self, number: int) -> None:
+        self._is_disk_refusing = False
         record = self.replica.record
         leader = None if record is None else record.find(record.leader)
         if self.replica.master is not None:
@@ -235,10 +236,11 @@ class ReplicaOfNode:
 
     def _disk_failed(self) -> None:
         """The others go on without this copy, if one of them has everything."""
-        record, me = self.replica.record, self.replica.me.id
-        if record is None or self._has_left:
-            return
-        if any(member.id in record.insync and member.id != me for member in record.live):
-            _log.warning("the disk does not take what the master sends", queue=str(self))
-            self._has_left = True
-            self.replica.leave()
+        if not self._is_disk_refusing:
+            self._is_disk_refusing = True
+            _log.warning(
+                "the disk does not take what the master sends: the others go on without this copy, "
+                "or the queue waits for room if nobody else has all that was confirmed",
+                queue=str(self),
+            )
+        self.replica.give_up()

@@ -1,0 +1,58 @@
+"""Disks that take nothing for a while: whose copy can be spared goes, and the last one stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cluster_simulation.stage import FAILOVER_US, Stage
+from cluster_simulation.world import World
+
+SLOW_STORE_US: Final = 100_000
+
+
+def full_disk_of_the_last_copy(seed: int) -> World:
+    """The leader's session ends as its only mirror's disk fills: that leads, and waits for room."""
+    stage = Stage(seed)
+    stage.kill("c")
+    stage.wait(FAILOVER_US)
+    stage.require(stage.in_sync == "ab", "c counts, though it is dead")
+    store, dice = stage.world.store, stage.world.schedule.random
+    former, last = stage.world.nodes["a"], stage.world.nodes["b"]
+    store.slow_down(SLOW_STORE_US)
+    former.is_cut_from_store = True
+    while (former.name, former.incarnation) in store.sessions:
+        stage.wait(1_000)
+    stage.wait(dice.randint(1, 2 * SLOW_STORE_US))
+    last.is_disk_full = True
+    stage.wait(FAILOVER_US)
+    is_out = stage.in_sync == "a"  # b was spared before it knew about a
+    stage.require(is_out or stage.leader == "b", "the last copy is nobody's")
+    stage.require(stage.heard() == "", "what no disk has is confirmed")
+    last.is_disk_full = False
+    stage.require(is_out or stage.heard() == "b", "it does not go on when there is room")
+    return stage.end("a" if is_out else "b")
+
+
+def full_disks_of_mirrors(seed: int) -> World:
+    """The leader goes on without them, and they come back when they have room."""
+    stage = Stage(seed)
+    for name in "bc":
+        stage.world.nodes[name].is_disk_full = True
+    stage.wait(FAILOVER_US)
+    stage.require(stage.in_sync == "a", "the leader waits for disks that are full")
+    stage.require(stage.heard() == "abc", "not all run")
+    for name in "bc":
+        stage.world.nodes[name].is_disk_full = False
+    stage.wait(FAILOVER_US)
+    stage.require(stage.in_sync == "abc", "not all are in sync")
+    return stage.end("a")
+
+
+FULL_DISKS: Final[dict[str, Callable[[int], World]]] = {
+    case.__name__.replace("_", "-"): case
+    for case in (
+        full_disk_of_the_last_copy,
+        full_disks_of_mirrors,
+    )
+}
