@@ -21,6 +21,7 @@ from warren.server.config import Config
 from warren.server.data_directory import DataDirectoryError, wipe_data_directory
 from warren.server.logs import EventLog, configure_logs
 from warren.server.node import Node
+from warren.server.service_manager import READY, STOPPING, tell_service_manager
 from warren.server.sockets import CannotListenError
 from warren.server.tls.context import TlsConfigError
 
@@ -111,7 +112,10 @@ async def _serve_until_reset(
     except (CannotListenError, TlsConfigError, DataDirectoryError, MetadataError) as error:
         raise NodeFailedError(str(error)) from error
     _collect_seldom()
+    tell_service_manager(READY)
     await wishes.is_wanted.wait()
+    if not wishes.is_reset:
+        tell_service_manager(STOPPING)
     await node.stop()
     if node.failure is not None:
         raise NodeFailedError(node.failure)
