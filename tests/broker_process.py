@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
+import functools
 import json
 import os
 import random
@@ -15,11 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 READY_WITHIN_S: Final = 120.0
 STOPPED_WITHIN_S: Final = 60.0
@@ -35,17 +38,27 @@ class Address(NamedTuple):
 
 
 # Below what systems give to outgoing connections, of which tests make many: a port that was free a
-# moment ago stays free until it is used, and while a broker is being started again.
+# moment ago stays free until it is used, and while a broker is being started again. Tests of other
+# processes look for ports here, too, so whoever has one locks the byte of its number in a file; the
+# system takes that lock back when the process ends.
 _PORTS: Final = range(20_000, 32_000)
+_PORTS_FILE: Final = Path(tempfile.gettempdir()) / f"warren-test-ports-{os.getuid()}"
 _given_ports: set[int] = set()
 
 
+@functools.cache
+def _port_locks() -> IO[bytes]:
+    """One file, open until the end: closing it anywhere would undo all locks."""
+    return _PORTS_FILE.open("ab", buffering=0)
+
+
 def free_port() -> int:
-    """Never the same one twice."""
+    """Never the same one twice, nor one that tests of another process have."""
     for port in random.SystemRandom().sample(_PORTS, 1_000):
         if port in _given_ports:
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
+            fcntl.lockf(_port_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
             probe.bind(("127.0.0.1", port))
             _given_ports.add(port)
             return port

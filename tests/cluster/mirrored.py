@@ -90,7 +90,7 @@ class MirroredCluster(ClusterOfNodes):
     def await_in_sync(self, *queues: str) -> None:
         everybody = {node.name for node in self.living}
         for queue in queues:
-            eventually(lambda queue=queue: self.in_sync(queue) == everybody, f"{queue} in sync", 30)
+            eventually(lambda queue=queue: self.in_sync(queue) == everybody, f"{queue} in sync")
 
     def home_of(self, queue: str) -> NodeProcess | None:
         """Where its master is; None while it has none that lives."""

@@ -24,6 +24,7 @@ from durability.mail import (
 from durability.under_test import Restart, either_way
 
 VERY_LONG_MS = 3_600_000
+TRIES_MAX = 4
 
 
 @either_way
@@ -53,22 +54,35 @@ def test_time_to_live_goes_on_while_the_broker_is_down(
     """A message whose time came is gone; one whose time has not come lives as long as it had."""
     declare_in(mortal, "ageing")
     declare_in(mortal, "young", **{"x-message-ttl": VERY_LONG_MS})
-    down_s = duration_s(lambda: restart(mortal))
-    long_s = 2 + 5 * down_s
-    for body, lifetime_s in ((b"short", 0.5), (b"long", long_s)):
-        send(mortal, [body], "ageing", expiration=str(int(lifetime_s * 1000)))
-    sent_at = time.monotonic()
-    send(mortal, [b"very long"], "ageing", expiration=str(VERY_LONG_MS))
-    send(mortal, [b"for ever"], "ageing")
     send(mortal, [b"very long"], "young")
-    restart(mortal)
-    with client_of(mortal) as client:
-        eventually(lambda: ready(client, "ageing") == 3)
-        assert ready(client, "young") == 1
-    assert bodies(look_once(mortal, "ageing")) == [b"long", b"very long", b"for ever"]
+    down_s = duration_s(lambda: restart(mortal))
+    for _ in range(TRIES_MAX):
+        long_s = 2 + 5 * down_s
+        sent_at = send_ageing(mortal, long_s)
+        restart(mortal)
+        with client_of(mortal) as client:
+            eventually(lambda: ready(client, "ageing") <= 3)
+            assert ready(client, "young") == 1
+        found = bodies(look_once(mortal, "ageing"))
+        if time.monotonic() < sent_at + long_s:
+            break
+        down_s *= 3  # on a machine so busy
+    assert found == [b"long", b"very long", b"for ever"]
     # Were it counted from the restart on, it would take longer.
     time.sleep(max(0, sent_at + long_s + down_s / 2 - time.monotonic()))
     assert bodies(look_once(mortal, "ageing")) == [b"very long", b"for ever"]
+
+
+def send_ageing(broker: BrokerProcess, long_s: float) -> float:
+    """To a queue that has nothing else; when the one that lives for so long was there."""
+    with client_of(broker) as client:
+        client.call(1, "queue.purge", queue="ageing")
+    for body, lifetime_s in ((b"short", 0.5), (b"long", long_s)):
+        send(broker, [body], "ageing", expiration=str(int(lifetime_s * 1000)))
+    sent_at = time.monotonic()
+    send(broker, [b"very long"], "ageing", expiration=str(VERY_LONG_MS))
+    send(broker, [b"for ever"], "ageing")
+    return sent_at
 
 
 def duration_s(act: Callable[[], None]) -> float:
