@@ -16,7 +16,8 @@ every failover.
 from __future__ import annotations
 
 from warren.mirror.group_record import GroupRecord, hand_over
-from warren.mirror.master import NOTHING_HELD, MasterBacking
+from warren.mirror.master import MasterBacking
+from warren.mirror.under_way import NOTHING_HELD
 
 
 class HandOver:

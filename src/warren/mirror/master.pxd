@@ -13,8 +13,6 @@ cdef class MasterBacking(BackingQueue):
     cdef public str origin
     cdef public object ring
     cdef public CreditType credit
-    cdef Py_ssize_t _owed_bytes
-    cdef bint _has_room
     cdef public dict numbers
     cdef public uint64_t local_number
     cdef public int64_t number
@@ -24,9 +22,8 @@ cdef class MasterBacking(BackingQueue):
     cdef public dict unacked
     cdef public OutboxType outbox
     cdef public BatchType batch
-    cdef public object under_way
+    cdef readonly object under_way
     cdef dict _incomplete
-    cdef public object in_sync
     cdef public dict held_by
     cdef public dict coverages
     cdef public object departed

@@ -4,8 +4,8 @@ It does what it is asked and notes what the mirrors have to be told (`instructio
 turn are one batch, which goes round the ring when the turn ends. Publishers hear of a message when
 its batch is safe here and with every mirror of the in-sync set (`batch`).
 
-What the mirrors have not got yet waits in memory, so publishers are charged for it: until the
-in-sync set has it, and the ring, which brings it to all the others, has room for more.
+A batch costs each node a frame, a wake-up and a sync of its disk, whether it brings one message or
+a hundred. So while one is under way the next one waits for it, but not for long.
 
 Mirrors that are not in sync get every batch too. Nobody waits for them; how much they lack is known
 here (`coverage`), and whoever lacks nothing any more can be taken into the in-sync set.
@@ -13,12 +13,9 @@ here (`coverage`), and whoever lacks nothing any more can be taken into the in-s
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
-from warren.flow.credit import Credit
-from warren.flow.states import Stage
 from warren.mirror.batch import Batch, Unconfirmed
 from warren.mirror.coverage import Coverage, kept_count, runs_by_level
 from warren.mirror.instructions import (
@@ -34,6 +31,7 @@ from warren.mirror.message_frames import encode_messages
 from warren.mirror.mirror import Mirror
 from warren.mirror.outbox import Outbox
 from warren.mirror.own_deliveries import own_deliveries
+from warren.mirror.under_way import UnderWay
 from warren.queues.backing import BackingQueue
 from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import PENDING, TAKEN, Publisher
@@ -41,13 +39,12 @@ from warren.queues.priority_backing import PriorityBacking
 from warren.storage.replication import offer_again
 from warren.wire.codec import Message, QueuedMessage
 
-UNDER_WAY_BYTES_MAX: Final = 16_777_216
-"""Of messages on their way to mirrors: beyond it publishers wait."""
 MESSAGE_BYTES: Final = 512
 """What a message counts besides its body."""
 BATCH_BYTES_MAX: Final = 262_144
 """A batch that is larger goes out before the turn ends, so that mirrors begin to work on it."""
-NOTHING_HELD: Final = -1
+BATCH_WAITS_MS: Final = 3
+"""While another one is under way: messages that come one by one go to mirrors a few at a time."""
 
 
 class Ring(Protocol):
@@ -82,10 +79,9 @@ class MasterBacking(BackingQueue):
         self.origin = origin
         """This node, as it numbers publishes of its own clients to this queue."""
         self.ring = ring
-        self.credit = Credit(UNDER_WAY_BYTES_MAX, Stage.QUEUE)
-        self._owed_bytes = 0
-        """Charged for what mirrors in sync have, while the ring has no room."""
-        self._has_room = True
+        self.under_way = UnderWay()
+        self.credit = self.under_way.credit
+        self.held_by = self.under_way.held_by
         self.numbers: dict[str, int] = {}
         """The last number of each other origin."""
         self.local_number = 0
@@ -95,14 +91,9 @@ class MasterBacking(BackingQueue):
         self._unsettled: list[Callable[[], None]] = []
         self._mirror: Mirror | None = None
         self.unacked: dict[tuple[int, int], QueuedMessage] = {}
-        self.outbox = Outbox(lambda delay_ms: ring.flush_due(self, delay_ms))
+        self.outbox = Outbox(self._due)
         self.batch = Batch(self._complete)
-        self.under_way: deque[Batch] = deque()
         self._incomplete: dict[Batch, None] = {}
-        self.in_sync: frozenset[str] = frozenset()
-        """The mirrors of the committed in-sync set."""
-        self.held_by: dict[str, int] = {}
-        """The last broadcast that each mirror holds, on disk if need be."""
         self.coverages: dict[str, Coverage] = {}
         self.departed: set[tuple[int, int]] | None = None
         """What has gone since a synchroniser asked to be told; a purge makes it None."""
@@ -334,8 +325,8 @@ class MasterBacking(BackingQueue):
         """
         if self._mirror is not None and self._mirror.held >= self._inherited:
             self._mirror = None
-        held = [self.held_by.get(member, NOTHING_HELD) for member in self.in_sync]
-        return self._mirror is None and min(held, default=self._inherited) >= self._inherited
+        held = self.under_way.held_everywhere()
+        return self._mirror is None and (held is None or held >= self._inherited)
 
     def when_settled(self, tell: Callable[[], None]) -> None:
         if self.is_settled:
@@ -375,45 +366,40 @@ class MasterBacking(BackingQueue):
         if batch.waiting:
             self._incomplete[batch] = None
         if batch.size:
-            self.under_way.append(batch)
-            self._settle()
+            self.under_way.add(batch)
+
+    def _due(self, delay_ms: int) -> None:
+        """There is something to tell, which may wait so long."""
+        if not delay_ms and not self.under_way.is_clear:
+            delay_ms = BATCH_WAITS_MS
+        self.ring.flush_due(self, delay_ms)
+
+    @property
+    def in_sync(self) -> frozenset[str]:
+        """The mirrors of the committed in-sync set."""
+        return self.under_way.in_sync
 
     def held(self, member: str, number: int) -> None:
         """A mirror has, on disk if need be, everything up to this broadcast."""
-        if number > self.held_by.get(member, NOTHING_HELD):
-            self.held_by[member] = number
-            self._settle()
+        if self.under_way.held(member, number):
+            self._went_on()
 
     def set_in_sync(self, members: Iterable[str]) -> None:
         """The committed in-sync set, without this node."""
-        self.in_sync = frozenset(members)
-        for member in self.in_sync:
+        self.under_way.set_in_sync(members)
+        for member in self.under_way.in_sync:
             self.coverages.pop(member, None)
-        self._settle()
+        self._went_on()
 
-    def _settle(self) -> None:
-        held = [self.held_by.get(member, NOTHING_HELD) for member in self.in_sync]
-        everywhere = min(held, default=None)
-        under_way = self.under_way
-        while under_way and (everywhere is None or under_way[0].number <= everywhere):
-            batch = under_way.popleft()
-            self._owed_bytes += batch.size
-            batch.held_everywhere()
-        if self._has_room:
-            self._pay_back()
+    def _went_on(self) -> None:
+        if self.outbox.is_urgent and self.under_way.is_clear:
+            self.ring.flush_due(self, 0)
         if self._unsettled:
             self.settle()
 
     def room_changed(self, has_room: bool) -> None:
         """The ring takes more, or had better not."""
-        self._has_room = has_room
-        if has_room:
-            self._pay_back()
-
-    def _pay_back(self) -> None:
-        owed, self._owed_bytes = self._owed_bytes, 0
-        if owed and not self.is_deposed:
-            self.credit.release(owed)
+        self.under_way.room_changed(has_room)
 
     def _complete(self, batch: Batch) -> None:
         if batch.waiting and (self.is_frozen or self.is_deposed):
@@ -489,7 +475,7 @@ class MasterBacking(BackingQueue):
         self.is_deposed = True
         self.inner.requeue(list(self.unacked.values()))
         self.unacked.clear()
-        self.credit.release(self.credit.bytes_used)
+        self.under_way.close()
         waiting = [w for batch in (*self._incomplete, self.batch) for w in batch.waiting]
         own = [w for w in waiting if w is not None and w.number]
         return sorted(own, key=lambda unconfirmed: unconfirmed.number)

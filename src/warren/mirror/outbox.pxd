@@ -6,7 +6,7 @@ from warren.wire._codec cimport Message as MessageType
 
 cdef class Outbox:
     cdef object _on_due
-    cdef bint _is_urgent
+    cdef readonly bint is_urgent
     cdef MessageFrames _frames
     cdef list _published
     cdef list _origins

@@ -25,7 +25,8 @@ class Outbox:
 
     def __init__(self, on_due: Callable[[int], None]) -> None:
         self._on_due = on_due
-        self._is_urgent = False
+        self.is_urgent = False
+        """Whether there is more than removals."""
         self._frames = MessageFrames()
         self._published: list[tuple[int, int, int]] = []
         self._origins: list[tuple[str, int, int]] = []
@@ -49,8 +50,8 @@ class Outbox:
 
     def publish(self, message: Message, level: int, sequence: int, expires_at_ms: int) -> None:
         self.is_empty = False
-        if not self._is_urgent:
-            self._is_urgent = True
+        if not self.is_urgent:
+            self.is_urgent = True
             self._on_due(0)
         self.size = self._frames.add(message)
         if level != self._level or sequence != self._first + self._count or not self._count:
@@ -98,7 +99,7 @@ class Outbox:
         self._has_expiries = False
         self._removed = []
         self.is_empty = True
-        self._is_urgent = False
+        self.is_urgent = False
         self.size = 0
         return encode(number, changes, self._frames.take())
 

@@ -38,7 +38,8 @@ from typing import Final, NamedTuple, Protocol
 
 from warren.mirror.coverage import Coverage, kept_count
 from warren.mirror.instructions import Newer, Resumed, Run
-from warren.mirror.master import NOTHING_HELD, MasterBacking
+from warren.mirror.master import MasterBacking
+from warren.mirror.under_way import NOTHING_HELD
 from warren.storage.collecting import Piece
 from warren.storage.held_numbers import Runs, common_runs, count_between, held_runs
 

@@ -34,9 +34,10 @@ from enum import Enum
 from typing import Final, Protocol
 
 from warren.mirror.instructions import Older
-from warren.mirror.master import NOTHING_HELD, MasterBacking
+from warren.mirror.master import MasterBacking
 from warren.mirror.rejoining import CatchUp, CatchUpHost
 from warren.mirror.sync_pace import SyncSettings, Throttle, is_batch_due
+from warren.mirror.under_way import NOTHING_HELD
 from warren.storage.collecting import Piece
 from warren.wire.codec import QueuedMessage
 
