@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from warren.storage.committer import Committer, ThreadCommitter
 from warren.storage.disk import Disk, RealDisk
@@ -18,6 +18,7 @@ from warren.storage.queue_index import QueueIndex
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 T = TypeVar("T")
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
 
 PERSISTENT = PropertyBlock(b"\x10\x00\x02")
 TRANSIENT = PropertyBlock(b"\x10\x00\x01")
@@ -64,7 +65,9 @@ class Publisher:
 
 
 class IndexWorld:
-    def __init__(self, directory: Path, disk: Disk | None = None) -> None:
+    def __init__(
+        self, directory: Path, disk: Disk | None = None, call_later: CallLater | None = None
+    ) -> None:
         self.directory = directory
         self.disk = disk if disk is not None else RealDisk()
         self.workers = LoopWorkers()
@@ -81,6 +84,7 @@ class IndexWorld:
             loop.call_soon,
             loop.create_future,
             secrets.randbits,
+            call_later=call_later,
         )
         self.layout = IndexLayout(directory, "/")
         self.index = IndexStore(self.layout, host, self.bodies, self.transient_bodies)

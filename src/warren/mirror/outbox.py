@@ -13,7 +13,7 @@ from warren.mirror.instructions import Changes, encode
 from warren.mirror.message_frames import MessageFrames
 from warren.wire.codec import Message
 
-REMOVAL_WAITS_MS: Final = 5
+REMOVAL_WAITS_MS: Final = 25
 
 
 class Outbox:

@@ -160,6 +160,7 @@ class MessageStorage:
             journal_credit=self.journal_credit,
             store_credit=self.store_credit,
             paging_credit=self.paging_credit,
+            call_later=self._loop.call_later,
         )
         storage = VhostStorage(self._data_directory, vhost, host, self._sizes)
         storage.index.on_failure = self._failed

@@ -96,7 +96,7 @@ def _write_off(queue: QueueIndex, lost: list[int]) -> None:
     """Have it recorded that nobody wants these: the next start must not miss them, nor the file
     they were said to be in."""
     queue.acks += [(sequence, 1, 0, EMBEDDED, 0) for sequence in lost]
-    if lost and not queue.is_dirty:
+    if lost:
         queue.become_dirty()
 
 

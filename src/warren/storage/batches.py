@@ -1,8 +1,11 @@
 """Gathers what queues want written into batches, one after another.
 
-    queue.publish, ack -> mark -> (end of the turn) -> start: encode, submit
-                                                          |  committer: write, sync
+    queue.publish -> mark -> (end of the turn) -> start: encode, submit
+                                                     |  committer: write, sync
     next batch, with all that came meanwhile  <-  done: confirm
+
+**Acknowledgements wait** for the next message that comes, or for a while: nobody is told when they
+are safe, and a batch of their own would cost as much as one with a message.
 
 **A confirm** is given in `done` and nowhere else, but for messages that are acknowledged before
 they were even encoded.
@@ -43,6 +46,9 @@ BATCH_BYTES: Final = 4 * 1_048_576
 """Embedded messages beyond this wait for the next batch."""
 
 RETRY_S: Final = 1.0
+
+ACKS_WAIT_S: Final = 0.025
+"""So much longer than without it, messages may come back that were acknowledged before a crash."""
 
 _IDS: Final = f"\0{IDS_LEVEL}"
 """How the name ends of what a queue's ids are kept in."""
@@ -86,6 +92,9 @@ class Batches:
         self._flight: list[QueueIndex] | None = None
         self._flight_deleted: list[int] = []
         self._is_scheduled = False
+        # Whether somebody waits for the next batch; and whether, if nobody does, its time is set.
+        self._is_urgent = False
+        self._is_timed = False
         self._is_failing = False
         self._failed_in_a_row = 0
         self._waiters: list[Promise] = []
@@ -114,18 +123,39 @@ class Batches:
     def mark(self, queue: QueueIndex) -> None:
         self._dirty.append(queue)
         self._has_followers = self._has_followers or _is_follower(queue)
+        self.hurry()
+
+    def mark_lazily(self, queue: QueueIndex) -> None:
+        self._dirty.append(queue)
+        self._has_followers = self._has_followers or _is_follower(queue)
+        if self._is_timed or self._is_urgent:
+            return
+        if self._host.call_later is None:
+            self.hurry()
+        else:
+            self._is_timed = True
+            self._host.call_later(ACKS_WAIT_S, self._waited)
+
+    def _waited(self) -> None:
+        self._is_timed = False
+        if self._dirty:
+            self.hurry()
+
+    def hurry(self) -> None:
+        self._is_urgent = True
         self._schedule()
 
     def delete(self, queue_id: int) -> None:
         """Have it recorded that a queue is no more."""
         self._deleted.append(queue_id)
-        self._schedule()
+        self.hurry()
 
     async def flush(self) -> None:
         """Return when all that was asked for until now is safe."""
         if self._dirty or self._deleted:
             promise = self._host.new_promise()
             self._waiters.append(promise)
+            self.hurry()
             await promise
         elif self._flight is not None:
             promise = self._host.new_promise()
@@ -143,7 +173,7 @@ class Batches:
         """The message store's state, and the position in the journal it is true for."""
         assert self._snapshot is None, "one checkpoint at a time"
         snapshot = self._snapshot = Snapshot(self._host.new_promise())
-        self._schedule()
+        self.hurry()
         await snapshot.promise
         return snapshot.position, snapshot.state
 
@@ -170,6 +200,7 @@ class Batches:
         if self._flight is not None or self._is_failing:
             return
         if not self._dirty and not self._deleted and self._snapshot is None:
+            self._is_urgent = False
             self._resolve(self._take_waiters())
             return
         try:
@@ -205,6 +236,7 @@ class Batches:
             buffer.queue_deleted(queue_id)
         self._flight_deleted, self._deleted = self._deleted, []
         self._flight = dirty
+        self._is_urgent = bool(self._dirty)
         if not self._dirty:
             self._flight_waiters, self._waiters = self._waiters, []
         self._fix_snapshot()
@@ -249,7 +281,8 @@ class Batches:
         self._cross_boundary()
         if self.on_done is not None:
             self.on_done(flight)
-        self._start()
+        if self._is_urgent or self._waiters:
+            self._start()
 
     def _cross_boundary(self) -> None:
         callbacks, self._at_boundary = self._at_boundary, []

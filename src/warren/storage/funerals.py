@@ -108,8 +108,7 @@ def _bury(queue: QueueIndex, segment: Segment, record: Record) -> None:
     else:
         queue.acks.append((sequence, 1, size, file, offset))
         queue.bodies.died(file, offset, size)
-        if not queue.is_dirty:
-            queue.become_dirty()
+        queue.become_dirty()
     queue.ack_places(segment, places_of(sequence, 1), size)
 
 

@@ -32,7 +32,7 @@ class Promise(Awaitable[None], Protocol):
 class IndexHost:
     """`credit` is charged with what is alive and in memory because no segment has it yet;
     `journal_credit` and `store_credit` with what of that is not safe yet, `paging_credit` with what
-    is in a queue that is to save memory."""
+    is in a queue that is to save memory. Without `call_later` nothing waits longer than a turn."""
 
     disk: Disk
     committer: Committer
@@ -44,6 +44,7 @@ class IndexHost:
     journal_credit: Credit = field(default_factory=journal_credit)
     store_credit: Credit = field(default_factory=store_credit)
     paging_credit: Credit = field(default_factory=paging_credit)
+    call_later: Callable[[float, Callable[[], None]], object] | None = None
 
 
 class Bodies(Protocol):
@@ -86,7 +87,14 @@ class Dirty(Protocol):
     bodies: Bodies
     transient_bodies: Bodies
 
-    def mark(self, queue: QueueIndex) -> None: ...
+    def mark(self, queue: QueueIndex) -> None:
+        """Somebody waits until what it has is safe."""
+
+    def mark_lazily(self, queue: QueueIndex) -> None:
+        """Nobody waits for it."""
+
+    def hurry(self) -> None:
+        """A queue that was marked lazily has something now that somebody waits for."""
 
 
 class Reader(Protocol):

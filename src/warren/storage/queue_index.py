@@ -99,7 +99,8 @@ class QueueIndex:
         self.on_segmented: Callable[[], None] | None = None
         self.has_transients = False
         self.is_ordered = True  # `journaled` and what comes to it, by sequence number
-        self.is_dirty = False
+        # Urgent is what is dirty, and somebody waits until it is not.
+        self.is_dirty = self.is_urgent = False
         self.is_deleted = False
         self.has_directory = False  # that would survive a power cut
         self.named_in = -1  # the journal file that says what the queue is called
@@ -133,7 +134,7 @@ class QueueIndex:
             self._publish_stored(queued)
         if self.credit is not None:
             self.credit.charge(size + _ENTRY_BYTES, None)
-        if not self.is_dirty:
+        if not self.is_urgent:
             self.become_dirty()
 
     def ack(self, run: list[QueuedMessage]) -> None:
@@ -170,7 +171,7 @@ class QueueIndex:
         if released and self.credit is not None:
             self.credit.release(released)
         if not self.is_dirty:
-            self.become_dirty()
+            self._become_lazily_dirty()
         if self.journaled_dead > _DEAD_MIN and self.journaled_dead * 2 > len(self.journaled):
             self.journaled = in_state(self.journaled, _JOURNALED)
             self.journaled_dead = 0
@@ -190,7 +191,7 @@ class QueueIndex:
                 self.doomed_segments.append(segment)
             elif not segment.live:
                 self.bury(segment)
-        if not self.is_dirty:
+        if not self.is_urgent:
             self.become_dirty()
 
     def read(
@@ -290,7 +291,7 @@ class QueueIndex:
         """Its file can go once the acknowledgements are safe."""
         self.dead_segments.append(segment)
         if not self.is_dirty:
-            self.become_dirty()
+            self._become_lazily_dirty()
 
     def close_run(self) -> None:
         """From here on the segments say what is alive."""
@@ -306,8 +307,17 @@ class QueueIndex:
         self._run_bytes = 0
 
     def become_dirty(self) -> None:
+        """There is something that somebody waits for."""
+        self.is_urgent = True
+        if self.is_dirty:
+            self._dirty.hurry()
+        else:
+            self.is_dirty = True
+            self._dirty.mark(self)
+
+    def _become_lazily_dirty(self) -> None:
         self.is_dirty = True
-        self._dirty.mark(self)
+        self._dirty.mark_lazily(self)
 
     # What a batch asks for.
 
@@ -339,7 +349,7 @@ class QueueIndex:
             buffer.ack_range(queue_id, start, end)
         self.writing_ranges, self.ranges = self.ranges, []
         self.writing_dead, self.dead_segments = self.dead_segments, []
-        self.is_dirty = bool(self.gathered)
+        self.is_dirty = self.is_urgent = bool(self.gathered)
         return not self.is_dirty
 
     def _merge_stored(self) -> None:
@@ -403,7 +413,7 @@ class QueueIndex:
         self.writing_dead = []
         self.writing_acks = []
         self.writing_ranges = []
-        if not self.is_dirty:
+        if not self.is_urgent:
             self.become_dirty()
 
     def refuse(self) -> None:

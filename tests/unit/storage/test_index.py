@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -306,3 +306,30 @@ async def test_many_queues_share_one_commit(world: IndexWorld) -> None:
     await world.index.flush()
     assert world.index._batches.count == 1
     assert len(world.publisher.told) == 1_000
+
+
+async def test_acknowledgements_wait_for_the_next_message_or_their_time(tmp_path: Path) -> None:
+    alarms: list[Callable[[], None]] = []
+    world = IndexWorld(tmp_path, call_later=lambda delay_s, do: alarms.append(do))
+    await world.open()
+    batches = world.index._batches
+    published = [world.publish() for _ in range(3)]
+    await world.index.flush()
+    world.queue().ack(published[:1])
+    await asyncio.sleep(0)
+    assert (batches.count, batches.is_in_flight, len(alarms)) == (1, False, 1)
+    published.append(world.publish())
+    await in_flight(published[-1])
+    await world.index.flush()
+    assert batches.count == 2, "it went with the message"
+
+    world.queue().ack(published[1:2])
+    alarms.pop()()
+    await asyncio.sleep(0)
+    assert batches.is_in_flight, "its time had come"
+    await world.index.flush()
+    world.queue().ack(published[2:])
+    await world.close()
+    again = IndexWorld(tmp_path)
+    assert (await again.open())["q"].count == 0
+    await again.close()
