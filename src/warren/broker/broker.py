@@ -74,7 +74,8 @@ class Broker:
         self.access = access
         self.vhosts: dict[str, VirtualHost] = {}
         self.events = EventBus(clock)
-        self.events.listeners.append(EventExchange(self.vhosts, clock))
+        self.event_exchange = EventExchange(self.vhosts, clock, lambda: self.events.node_name)
+        self.events.listeners.append(self.event_exchange)
         self.policies = PolicyOperations(store, self.vhosts, self.events)
         self.parameters = ParameterOperations(self)
         self.stream_groups = StreamGroups(store, clock)

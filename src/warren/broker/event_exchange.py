@@ -4,13 +4,14 @@ As RabbitMQ's plug-in of that name has it, the routing key is the event's name, 
 properties, there is no body, and the exchange is in the default virtual host.
 
 Events are published at the end of the turn they happened in: in the middle of it, the queue they
-go to may be the very one they are about. More in one turn than a bound allows are not told.
+go to may be the very one they are about. More in one turn than a bound allows are not told, but
+counted, and the count is told.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.events import Event
@@ -26,24 +27,31 @@ if TYPE_CHECKING:
     from warren.broker.vhost import VirtualHost
 
 EVENTS_PER_TURN_MAX: Final = 16_384
+EVENTS_DROPPED: Final = "warren.events.dropped"
 _PERSISTENT: Final = 2
 
 _log = logging.getLogger("warren.events")
 
 
 class EventExchange:
-    def __init__(self, vhosts: Mapping[str, VirtualHost], clock: Clock) -> None:
+    def __init__(
+        self, vhosts: Mapping[str, VirtualHost], clock: Clock, node_name: Callable[[], str]
+    ) -> None:
         self._vhosts = vhosts
+        self._node_name = node_name
         self._clock = clock
         self._waiting: list[Event] = []
+        self.dropped = 0
+        """How many events were never told."""
+        self._dropped_before = 0
 
-    @property
-    def is_listening(self) -> bool:
+    def wants(self, name: str) -> bool:
         vhost = self._vhosts.get(EVENT_VHOST)
-        return vhost is not None and not vhost.exchanges[EVENT_EXCHANGE].is_unused
+        return vhost is not None and vhost.routes.may_route(vhost.exchanges[EVENT_EXCHANGE], name)
 
     def hear(self, event: Event) -> None:
         if len(self._waiting) >= EVENTS_PER_TURN_MAX:
+            self.dropped += 1
             return
         if not self._waiting:
             self._clock.call_later(0, self._publish)
@@ -52,8 +60,8 @@ class EventExchange:
     def _publish(self) -> None:
         events, self._waiting = self._waiting, []
         vhost = self._vhosts.get(EVENT_VHOST)
-        if len(events) == EVENTS_PER_TURN_MAX:
-            _log.warning("more than %d events at once: the last are not told", len(events))
+        if self.dropped > self._dropped_before:
+            events.append(self._confess())
         if vhost is None:
             return
         for event in events:
@@ -63,6 +71,12 @@ class EventExchange:
                 message = _message(event, headers)
                 for queue in queues:
                     queue.publish(message, None, 0)
+
+    def _confess(self) -> Event:
+        count, self._dropped_before = self.dropped - self._dropped_before, self.dropped
+        _log.warning("more than %d events at once: %d are not told", EVENTS_PER_TURN_MAX, count)
+        about = {"node": self._node_name(), "count": count, "total": self.dropped}
+        return Event(EVENTS_DROPPED, self._clock.now_ms(), about)
 
 
 def _message(event: Event, headers: Table) -> Message:

@@ -1,7 +1,8 @@
 """What happens in a broker, told by name to whoever listens: logs, figures, the event exchange.
 
 Names and properties are those of RabbitMQ's event exchange (`queue.created`, `connection.closed`).
-An event is put together only if somebody listens at that moment, so telling costs next to nothing.
+An event is put together only if somebody wants to hear of it at that moment, so telling costs next
+to nothing.
 
 Whoever acts for a user says so once, in `ACTING_USER`, and everything told on the way is told as
 done by that user: the operations in between need not pass the name along.
@@ -35,9 +36,8 @@ class Event:
 
 
 class EventListener(Protocol):
-    @property
-    def is_listening(self) -> bool:
-        """Whether it wants to hear of events now."""
+    def wants(self, name: str) -> bool:
+        """Whether it wants to hear of such events now."""
         ...
 
     def hear(self, event: Event) -> None:
@@ -51,9 +51,13 @@ class EventBus:
         self.listeners: list[EventListener] = []
         self.node_name = ""
 
+    def wants(self, name: str) -> bool:
+        """Whether anybody does."""
+        return any([each.wants(name) for each in self.listeners])
+
     def tell(self, name: str, describe: Callable[[], Properties], by: str | None = None) -> None:
         """`by` is who did it, if not the acting user; NOBODY if that is no part of the event."""
-        listening = [each for each in self.listeners if each.is_listening]
+        listening = [each for each in self.listeners if each.wants(name)]
         if not listening:
             return
         user = ACTING_USER.get() if by is None else by

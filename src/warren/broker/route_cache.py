@@ -42,6 +42,14 @@ class RouteCache:
             self._routes[where] = found
         return found
 
+    def may_route(self, exchange: Exchange, routing_key: str) -> bool:
+        """Whether a message with this key may get anywhere, whatever its headers."""
+        if exchange.is_unused:
+            return False
+        return bool(self.route(exchange, [routing_key], None)) or not self._depends_on_key_alone(
+            exchange
+        )
+
     def _depends_on_key_alone(self, exchange: Exchange) -> bool:
         name = exchange.record.name
         answer = self._is_cacheable.get(name)

@@ -20,8 +20,11 @@ from warren.wire.route_key import make_route_key, split_route_key
 
 class Ears:
     def __init__(self, is_listening: bool = True) -> None:
-        self.is_listening = is_listening
+        self._is_listening = is_listening
         self.heard: list[Event] = []
+
+    def wants(self, name: str) -> bool:
+        return self._is_listening
 
     def hear(self, event: Event) -> None:
         self.heard.append(event)
@@ -72,9 +75,9 @@ def test_an_event_says_who_did_it_unless_that_is_no_part_of_it() -> None:
 async def test_the_exchange_listens_while_something_is_bound_to_it(tmp_path: Path) -> None:
     async with BrokerWorld(tmp_path) as world:
         (exchange,) = world.broker.events.listeners
-        assert not exchange.is_listening
+        assert not exchange.wants("binding.created")
         queue = await listen(world, "amq.rabbitmq.event")
-        assert exchange.is_listening
+        assert exchange.wants("binding.created")
         world.host.clock.advance(0)
         head = queue.get()
         assert head is not None
@@ -92,7 +95,28 @@ async def test_more_events_than_a_turn_may_have_are_not_kept(tmp_path: Path) -> 
         for _ in range(EVENTS_PER_TURN_MAX + 5):
             world.broker.events.tell("alarm.set", dict, NOBODY)
         world.host.clock.advance(0)
-        assert queue.message_count == EVENTS_PER_TURN_MAX
+        assert queue.message_count == EVENTS_PER_TURN_MAX + 1
+        last = (await queue.backing.browse(EVENTS_PER_TURN_MAX, 1, 1_000_000))[0].message
+        assert split_route_key(last.route_key)[1] == "warren.events.dropped"
+        headers = decode_properties(last.properties.raw).headers
+        assert headers is not None
+        told = {name: field.value for name, field in headers}
+        assert (told["count"], told["total"]) == (5, world.broker.event_exchange.dropped)
+
+
+async def test_an_event_that_no_binding_wants_is_not_put_together(tmp_path: Path) -> None:
+    async with BrokerWorld(tmp_path) as world:
+        await world.vhost.declare_queue(QueueRecord("/", "ears"), False, "me")
+        ears = Destination(DestinationKind.QUEUE, "ears")
+        binding = BindingRecord("/", "amq.rabbitmq.event", ears, "queue.*")
+        await world.vhost.bind(binding, "me")
+        assert world.broker.events.wants("queue.created")
+        assert not world.broker.events.wants("warren.queue.stats")
+        headers = BindingRecord(
+            "/", "amq.rabbitmq.event", Destination(DestinationKind.EXCHANGE, "amq.headers"), "#"
+        )
+        await world.vhost.bind(headers, "me")
+        assert world.broker.events.wants("warren.queue.stats"), "its headers may decide"
 
 
 async def test_more_copies_than_a_turn_may_have_are_not_kept(tmp_path: Path) -> None:
