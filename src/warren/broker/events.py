@@ -53,7 +53,7 @@ class EventBus:
 
     def wants(self, name: str) -> bool:
         """Whether anybody does."""
-        return any([each.wants(name) for each in self.listeners])
+        return any(each.wants(name) for each in self.listeners)
 
     def tell(self, name: str, describe: Callable[[], Properties], by: str | None = None) -> None:
         """`by` is who did it, if not the acting user; NOBODY if that is no part of the event."""

@@ -67,12 +67,16 @@ def state_of(record: FlowRecord | None, now_ms: int) -> str:
 
 
 def connection_state(
-    record: FlowRecord | None, is_stopped: bool, has_alarm: bool, now_ms: int
+    record: FlowRecord | None,
+    is_stopped: bool,
+    has_alarm: bool,
+    now_ms: int,
+    memory_ms: int = CONNECTION_MEMORY_MS,
 ) -> str:
     """Of an open connection. `is_stopped`: nothing is read from its socket for now."""
     if has_alarm:
         return BLOCKED if is_stopped else BLOCKING
-    if record is not None and record.is_in_flow(now_ms, CONNECTION_MEMORY_MS):
+    if record is not None and record.is_in_flow(now_ms, memory_ms):
         return FLOW
     return BLOCKED if is_stopped else RUNNING
 

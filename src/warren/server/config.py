@@ -247,6 +247,10 @@ class Config:
         10_000,
         "time a request waits for the majority of the metadata store, in ms; then error 506",
     )
+    telemetry_interval_ms: int = setting(
+        "warren.telemetry_interval", whole_number(100, 3_600_000), 5_000,
+        "how often figures are told to those who bind to amq.rabbitmq.event, in ms",
+    )  # fmt: skip
     boot_wait_ms: int = setting(
         "mnesia_table_loading_retry_timeout", whole_number(1, 2**31 - 1), 30_000,
         "time of one attempt of a starting node to reach its metadata store, in ms",

@@ -25,7 +25,6 @@ from warren.channels.channel import Channel
 from warren.channels.confirms import Confirms
 from warren.channels.intake import Intake
 from warren.channels.session import Session
-from warren.flow.states import BLOCKING, RUNNING
 from warren.model.errors import AmqpError, HardError, connection_forced, internal_error
 from warren.protocol.capabilities import ClientCapabilities
 from warren.protocol.heartbeat import Heartbeat, PeerIsGone
@@ -47,6 +46,7 @@ from warren.server.connection_events import (
 )
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.greeting import Greeting
+from warren.server.held_up import HeldUp
 from warren.server.logs import EventLog
 from warren.server.outgoing import Outgoing
 from warren.server.reading import Reading
@@ -76,7 +76,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
+class AmqpConnection(HeldUp, SessionServices, asyncio.BufferedProtocol):
     __slots__ = (
         "_closing_reason", "_details", "_events", "_greeting", "_heartbeat", "_landing",
         "_limits", "_outgoing", "_position", "_reading", "_session", "_state", "_throttle",
@@ -219,15 +219,7 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
 
     @property
     def state(self) -> str:
-        """As RabbitMQ shows it: running, or how flow control holds it up."""
-        if self._state is not State.OPEN:
-            return str(self._state.value)
-        if self._throttle is not None:
-            return self._throttle.state()
-        return BLOCKING if self._context.brake.has_alarm else RUNNING
-
-    def channel_state(self, number: int) -> str:
-        return RUNNING if self._throttle is None else self._throttle.channel_state(number)
+        return self.shown_state() if self.is_open else str(self._state.value)
 
     @property
     def details(self) -> ConnectionDetails:
@@ -244,11 +236,6 @@ class AmqpConnection(SessionServices, asyncio.BufferedProtocol):
     @property
     def channels(self) -> list[Channel]:
         return [] if self._session is None else list(self._session.channels.values())
-
-    @property
-    def bottleneck(self) -> str:
-        """What holds its publishes up, for a person; empty if nothing does."""
-        return "" if self._throttle is None else self._throttle.bottleneck()
 
     @property
     def traffic(self) -> Traffic:

@@ -51,6 +51,7 @@ from warren.server.logs import EventLog
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.metadata_choice import metadata_store
+from warren.server.telemetry.telling import Telemetry
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
 from warren.server.tls.sides import RENEWAL_CHECK_MS, TlsSides, tls_sides
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
@@ -217,7 +218,12 @@ class Node:
         for prepare in self.before_clients:
             await prepare()
         await self._listener.open()
+        self._begin_rounds(tls)
+
+    def _begin_rounds(self, tls: TlsSides) -> None:
+        """From now on these are done every now and then."""
         self._take_samples()
+        Telemetry(self).start()
         self._renew_certificates(tls)
         if self.config.consumer_timeout_ms:
             self._tick_channels()

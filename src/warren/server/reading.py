@@ -6,12 +6,14 @@ import asyncio
 
 
 class Reading:
-    __slots__ = ("_loop", "_transport", "is_on")
+    __slots__ = ("_loop", "_transport", "full_reads", "is_on")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
         self._loop = loop
         self._transport = transport
         self.is_on = True
+        self.full_reads = 0
+        """How often there was more than one turn takes."""
 
     def pause(self) -> None:
         if self.is_on:
@@ -25,6 +27,7 @@ class Reading:
 
     def yield_turn(self) -> None:
         """There is more to read, and the loop would go on reading: let the others have a turn."""
+        self.full_reads += 1
         self._transport.pause_reading()
         self._loop.call_soon(self._continue)
 

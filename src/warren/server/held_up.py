@@ -1,0 +1,46 @@
+"""How flow control holds a client's connection up, as others see it."""
+
+from __future__ import annotations
+
+from warren.flow.states import BLOCKING, CONNECTION_MEMORY_MS, RUNNING
+from warren.server.context import ConnectionContext
+from warren.server.reading import Reading
+from warren.server.throttle import Throttle
+
+
+class HeldUp:
+    """A part of a connection. One that was never held up has no throttle."""
+
+    __slots__ = ()
+
+    _context: ConnectionContext
+    _reading: Reading
+    _throttle: Throttle | None
+
+    def shown_state(self, memory_ms: int = CONNECTION_MEMORY_MS) -> str:
+        """As RabbitMQ shows an open one; it is in flow so long after it was held."""
+        if self._throttle is not None:
+            return self._throttle.state(memory_ms)
+        return BLOCKING if self._context.brake.has_alarm else RUNNING
+
+    def channel_state(self, number: int) -> str:
+        return RUNNING if self._throttle is None else self._throttle.channel_state(number)
+
+    @property
+    def was_ever_held(self) -> bool:
+        return self._throttle is not None
+
+    @property
+    def bottleneck(self) -> str:
+        """What holds its publishes up, for a person; empty if nothing does."""
+        return "" if self._throttle is None else self._throttle.bottleneck()
+
+    @property
+    def held_by(self) -> str:
+        """The same in one word: alarm, channel, queue or store."""
+        return "" if self._throttle is None else self._throttle.held_by()
+
+    @property
+    def full_reads(self) -> int:
+        """How often more was waiting to be read than one turn takes."""
+        return self._reading.full_reads

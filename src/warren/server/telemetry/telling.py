@@ -1,0 +1,72 @@
+"""The node tells of itself: every half second who is held up, every interval what it counts.
+
+Nothing is looked at while nobody wants to hear of it. What is looked at is looked at in slices, so
+that clients go on meanwhile. docs/TELEMETRY.md has the events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from warren.flow.states import MEMORY_MS
+from warren.server.telemetry.figure_telling import (
+    CHANNEL_STATS,
+    CONNECTION_STATS,
+    NODE_STATS,
+    QUEUE_STATS,
+    FigureTelling,
+)
+from warren.server.telemetry.state_telling import (
+    CHANNEL_STATE,
+    CONNECTION_STATE,
+    QUEUE_STATE,
+    StateTelling,
+)
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+STATE_INTERVAL_MS: Final = MEMORY_MS // 2
+"""Shorter than what was held is remembered: nobody is missed."""
+_EVENTS: Final = (
+    NODE_STATS, QUEUE_STATS, CONNECTION_STATS, CHANNEL_STATS,
+    QUEUE_STATE, CONNECTION_STATE, CHANNEL_STATE,
+)  # fmt: skip
+
+
+class Telemetry:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._interval_ms = node.config.telemetry_interval_ms
+        self._due_ms = 0
+        self._tellers: tuple[StateTelling, FigureTelling] | None = None
+        self._step: Iterator[None] | None = None
+
+    def start(self) -> None:
+        context = self._node.context
+        context.timers.call_later(min(STATE_INTERVAL_MS, self._interval_ms), self.start)
+        if not any(self._node.broker.events.wants(event) for event in _EVENTS):
+            self._tellers = None
+        elif self._step is None:
+            self._step = self._round(context.clock.now_ms())
+            self._go_on()
+
+    def _round(self, now_ms: int) -> Iterator[None]:
+        if self._tellers is None:
+            states = StateTelling(self._node)
+            self._tellers = states, FigureTelling(self._node, states)
+            self._due_ms = now_ms + self._interval_ms
+        states, figures = self._tellers
+        yield from states.look()
+        if now_ms >= self._due_ms:
+            self._due_ms = now_ms + self._interval_ms
+            yield from figures.tell()
+
+    def _go_on(self) -> None:
+        assert self._step is not None, "a round is under way"
+        for _ in self._step:
+            asyncio.get_running_loop().call_soon(self._go_on)
+            return
+        self._step = None

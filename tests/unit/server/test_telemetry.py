@@ -1,0 +1,106 @@
+"""What telemetry is decided by: who is held up, who has changed, how busy the loop is."""
+
+from __future__ import annotations
+
+import pytest
+
+from warren.flow.states import MEMORY_MS
+from warren.server.telemetry.busyness import Busyness, awake_ns
+from warren.server.telemetry.rounds import UNCHANGED_MS, Rounds
+from warren.server.telemetry.states import Backlogs, Reads, StateWatch, Turn
+
+BUFFER = 1_000
+
+
+def test_a_change_of_state_is_told_once_with_how_long_the_one_before_lasted() -> None:
+    watch = StateWatch[str]()
+    told = []
+    for now_ms, state in enumerate(["running", "flow", "flow", "blocked", "running", "running"]):
+        told.append(watch.look("c", state, now_ms * 500))
+        watch.end()
+    assert told == [
+        None,
+        Turn("flow", "running", 0),
+        None,
+        Turn("blocked", "flow", 1_000),
+        Turn("running", "blocked", 500),
+        None,
+    ]
+
+
+def test_what_is_gone_is_forgotten_and_counts_no_more() -> None:
+    watch = StateWatch[str]()
+    for name, state in (("a", "flow"), ("b", "flow"), ("c", "blocked"), ("d", "running")):
+        watch.look(name, state, 0)
+    watch.end()
+    assert (watch.count("flow"), watch.count("blocked")) == (2, 1)
+    assert (watch.state_of("a"), watch.state_of("d")) == ("flow", "running")
+    watch.look("a", "flow", 500)
+    watch.end()
+    assert (watch.count("flow"), watch.state_of("b")) == (1, "running")
+
+
+@pytest.mark.parametrize(
+    ("reads", "busy", "is_behind"),
+    [
+        (Reads(14, 4_000), 0.95, True),
+        (Reads(14, 4_000), 0.5, False),
+        (Reads(10, 4_000), 0.95, False),
+        (Reads(11, 4_000), 0.95, False),
+    ],
+    ids=["busy and full", "not busy", "nothing full", "mostly small reads"],
+)
+def test_a_connection_is_behind_if_most_of_it_came_in_full_reads_of_a_busy_loop(
+    reads: Reads, busy: float, is_behind: bool
+) -> None:
+    backlogs = Backlogs[str](BUFFER)
+    assert not backlogs.is_behind("c", Reads(10, 0), 1.0, 0), "nobody has looked before"
+    backlogs.end()
+    assert backlogs.is_behind("c", reads, busy, 500) is is_behind
+
+
+def test_being_behind_is_remembered_for_a_while() -> None:
+    backlogs = Backlogs[str](BUFFER)
+    shown = []
+    for now_ms, reads in ((0, Reads(1, 0)), (500, Reads(9, 8_000)), (1_499, Reads(9, 8_000))):
+        shown.append(backlogs.is_behind("c", reads, 1.0, now_ms))
+        backlogs.end()
+    assert shown == [False, True, True]
+    assert not backlogs.is_behind("c", Reads(9, 8_000), 1.0, 500 + MEMORY_MS)
+
+
+def test_told_is_what_has_changed_and_now_and_then_what_has_not() -> None:
+    rounds = Rounds[str]()
+
+    def tell(now_ms: int, **figures: int) -> list[str]:
+        things = rounds.begin(list(figures), now_ms)
+        told = [thing for thing in things if rounds.is_due(thing, figures[thing])]
+        rounds.end()
+        return told
+
+    assert tell(0, a=1, b=1) == ["a", "b"]
+    assert tell(5_000, a=1, b=2) == ["b"]
+    assert tell(UNCHANGED_MS, a=1, b=2) == ["a"]
+    assert tell(UNCHANGED_MS + 1, b=2) == []
+    assert tell(UNCHANGED_MS + 2, a=1, b=2) == ["a"], "it was gone, so it is new"
+
+
+def test_more_than_may_be_told_have_their_turn_and_are_counted() -> None:
+    rounds = Rounds[int](told_max=3)
+    told: list[list[int]] = []
+    for number in range(4):
+        things = rounds.begin(list(range(8)), number)
+        told.append([thing for thing in things if rounds.is_due(thing, number)])
+        rounds.end()
+        assert rounds.left_out == 5
+    assert told == [[0, 1, 2], [3, 4, 5], [6, 7, 0], [1, 2, 3]]
+
+
+def test_how_busy_a_thread_is_says_the_time_it_did_not_sleep() -> None:
+    times = iter([0, 30, 130, 130])
+    clock = iter([0, 100, 200, 300])
+    busyness = Busyness(lambda: next(times), lambda: next(clock))
+    assert busyness.look() == pytest.approx(0.3)
+    assert busyness.look() == 1.0
+    assert busyness.look() == 0.0
+    assert awake_ns() > 0
