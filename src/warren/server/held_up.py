@@ -36,11 +36,6 @@ class HeldUp:
         return "" if self._throttle is None else self._throttle.bottleneck()
 
     @property
-    def held_by(self) -> str:
-        """The same in one word: alarm, channel, queue or store."""
-        return "" if self._throttle is None else self._throttle.held_by()
-
-    @property
     def full_reads(self) -> int:
         """How often more was waiting to be read than one turn takes."""
         return self._reading.full_reads

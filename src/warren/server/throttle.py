@@ -171,12 +171,6 @@ class Throttle:
         is_stopped = self.is_stopped or self._is_told
         return connection_state(self._flow, is_stopped, self._brake.has_alarm, now_ms, memory_ms)
 
-    def held_by(self) -> str:
-        """Who holds it, or did last."""
-        if self._brake.has_alarm:
-            return "alarm" if self.is_stopped or self._is_told else ""
-        return "" if self._flow.stage is None else self._flow.stage.name.lower()
-
     def channel_state(self, number: int) -> str:
         return state_of(self._channel_flows.get(number), self._brake.clock.now_ms())
 

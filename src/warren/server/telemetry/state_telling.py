@@ -52,19 +52,15 @@ class StateTelling:
         for watch in (self.connections, self.channels, self.queues, self._backlogs):
             watch.end()
 
-    def state_of_queue(self, queue: Queue) -> str:
-        return self.queues.state_of(queue)
-
     def _look_at_connection(self, connection: AmqpConnection, now_ms: int, busy: float) -> None:
         reads = Reads(connection.full_reads, connection.reader.octets)
         is_behind = self._backlogs.is_behind(connection, reads, busy, now_ms)
-        state, held_by = connection.shown_state(MEMORY_MS), connection.held_by
-        if state == RUNNING:
-            state, held_by = (FLOW, "channel") if is_behind else (RUNNING, "")
+        state = connection.shown_state(MEMORY_MS)
+        if state == RUNNING and is_behind:
+            state = FLOW
         turn = self.connections.look(connection, state, now_ms)
         if turn is not None:
-            about = {**identity_of_connection(connection), "held_by": held_by}
-            self._tell(CONNECTION_STATE, about, turn)
+            self._tell(CONNECTION_STATE, identity_of_connection(connection), turn)
         if connection.was_ever_held:
             self._look_at_channels(connection, now_ms)
 
