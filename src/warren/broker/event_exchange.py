@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.events import Event
+from warren.broker.events import Properties as EventProperties
 from warren.broker.predeclared import EVENT_EXCHANGE, EVENT_VHOST
 from warren.model.clock import Clock
 from warren.model.fields import Field, Table, array, long, longstr
@@ -75,7 +76,7 @@ class EventExchange:
     def _confess(self) -> Event:
         count, self._dropped_before = self.dropped - self._dropped_before, self.dropped
         _log.warning("more than %d events at once: %d are not told", EVENTS_PER_TURN_MAX, count)
-        about = {"node": self._node_name(), "count": count, "total": self.dropped}
+        about: EventProperties = {"node": self._node_name(), "count": count, "total": self.dropped}
         return Event(EVENTS_DROPPED, self._clock.now_ms(), about)
 
 
