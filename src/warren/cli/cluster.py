@@ -31,7 +31,7 @@ CLUSTER_PORT: Final = 25672
 ETCD_PORT: Final = 2379
 # How far from a usual port to look for one that nobody has.
 PORTS_TRIED_MAX: Final = 200
-READY_S_MAX: Final = 60.0
+READY_S_MAX: Final = 180.0
 STOP_S_MAX: Final = 20.0
 POLL_S: Final = 0.1
 EXIT_UNAVAILABLE: Final = 69
@@ -83,38 +83,47 @@ class Child:
 
 
 class LocalCluster:
-    """`run` returns when it is told to stop, by a signal or since everything has ended."""
+    """`run` returns when it is told to stop, by a signal or since everything has ended; others
+    `start` it, do as they like with its nodes, and `stop` it."""
 
-    def __init__(self, directory: Path, node_count: int) -> None:
+    def __init__(
+        self, directory: Path, node_count: int, say: Callable[[str], None] | None = None
+    ) -> None:
+        self._say = say or _say
         self._directory = directory
         self._taken: set[int] = set()
-        self._is_stopping = False
+        self.is_stopping = False
         etcd_port = self._port(ETCD_PORT)
         self.etcd = self._make_etcd(etcd_port, self._port(etcd_port + 1))
         self.nodes = [self._make_node(i + 1, etcd_port) for i in range(node_count)]
 
     def run(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
         try:
-            self._start()
-            if not self._is_stopping:
-                _say(self._how_to_use())
+            self.start()
+            if not self.is_stopping:
+                self._say(self._how_to_use())
             self._watch()
         finally:
-            self._stop()
+            self.stop()
 
-    def _start(self) -> None:
-        environment = {**os.environ, "WARREN_CLUSTER_SECRET": _secret(self._directory / "secret")}
+    def start(self) -> None:
+        """Returns when clients can connect to every node, or a signal came: an exception in the
+        midst of starting a process would leave one that nobody knows. Raises CannotRunError."""
+        self._take_signals()
         for group in ([self.etcd], self.nodes):
-            for child in group:
-                child.start(environment)
+            for child in group if not self.is_stopping else ():
+                self.start_one(child)
             for child in group:
                 self._await(lambda child=child: child.is_ready, child)  # type: ignore[misc]
 
+    def start_one(self, child: Child) -> None:
+        """Also again, after its end."""
+        secret = _secret(self._directory / "secret")
+        child.start({**os.environ, "WARREN_CLUSTER_SECRET": secret})
+
     def _await(self, is_ready: Callable[[], bool], child: Child) -> None:
         deadline = time.monotonic() + READY_S_MAX
-        while not self._is_stopping and not is_ready():
+        while not self.is_stopping and not is_ready():
             if not child.is_running:
                 raise CannotRunError(f"{child.end()}\n{_last_line(child.log)}")
             if time.monotonic() > deadline:
@@ -124,26 +133,27 @@ class LocalCluster:
     def _watch(self) -> None:
         """The others go on without a node; without etcd, or a node, there is nothing to go on."""
         running = list(self.nodes)
-        while not self._is_stopping:
+        while not self.is_stopping:
             for child in [node for node in running if not node.is_running]:
                 running.remove(child)
-                _say(child.end())
+                self._say(child.end())
             if not self.etcd.is_running:
                 raise CannotRunError(self.etcd.end())
             if not running:
                 raise CannotRunError("no node is left")
             time.sleep(POLL_S)
 
-    def _stop(self) -> None:
-        self._is_stopping = True
-        _say("stopping ...")
+    def stop(self) -> None:
+        self.is_stopping = True
+        self._take_signals()
+        self._say("stopping ...")
         for group in (self.nodes, [self.etcd]):
             for child in group:
                 child.send(signal.SIGTERM)
             deadline = time.monotonic() + STOP_S_MAX
             for child in group:
                 self._await_end(child, deadline)
-        _say("all have stopped")
+        self._say("all have stopped")
 
     def _await_end(self, child: Child, deadline: float) -> None:
         if child.process is None:
@@ -151,16 +161,20 @@ class LocalCluster:
         try:
             child.process.wait(max(deadline - time.monotonic(), POLL_S))
         except subprocess.TimeoutExpired:
-            _say(f"{child.name} did not stop in time and is killed")
+            self._say(f"{child.name} did not stop in time and is killed")
             child.send(signal.SIGKILL)
             child.process.wait()
 
+    def _take_signals(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
     def _on_signal(self, _number: int, _frame: object) -> None:
         """The second one is for those who cannot wait: as safe as a power cut."""
-        if self._is_stopping:
+        if self.is_stopping:
             for child in (*self.nodes, self.etcd):
                 child.send(signal.SIGKILL)
-        self._is_stopping = True
+        self.is_stopping = True
 
     # What is run.
 
