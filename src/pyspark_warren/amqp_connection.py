@@ -61,6 +61,8 @@ class AmqpConnection:
         self._output = OutputBuffer(FRAME_BYTES_MAX, _UNBOUNDED, lambda: None)
         try:
             self._socket = self._connect()
+        except ssl.SSLCertVerificationError as error:
+            raise endpoint.untrusted(error) from error
         except OSError as error:
             raise ConnectionLost(f"{endpoint}: {error}") from error
         try:
@@ -82,8 +84,7 @@ class AmqpConnection:
         plain.settimeout(STALLED_S)
         if not endpoint.is_secure:
             return plain
-        context = ssl.create_default_context()
-        return context.wrap_socket(plain, server_hostname=endpoint.host)
+        return endpoint.tls_context().wrap_socket(plain, server_hostname=endpoint.host)
 
     def _negotiate(self, vhost: str) -> None:
         endpoint = self._endpoint

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_warren.errors import InvalidOption, NotAStream
-from pyspark_warren.planning import Span, shares
+from pyspark_warren.file_client import FileClient
+from pyspark_warren.planning import Span
 from pyspark_warren.positions import EARLIEST, PositionKind
 from pyspark_warren.reading import (
     PartitionReader,
     SnapshotPartition,
+    StreamClient,
     clamped,
-    cut,
+    cut_all,
     declare_if_asked,
     open_client,
     resolve,
@@ -23,7 +25,6 @@ from pyspark_warren.reading import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyspark_warren.http_client import QueueClient
     from pyspark_warren.options import SourceOptions
 
 
@@ -48,21 +49,22 @@ class WarrenBatchReader(DataSourceReader):
         sequence of :class:`InputPartition`\\s
         """
         options = self._options
-        spans: dict[str, Span] = {}
-        partitions: list[InputPartition] = []
+        if not options.endpoints:
+            assert options.path is not None, "something is read"
+            with FileClient(options.path) as files:
+                queues = options.queues or files.queues()
+                spans = {queue: self._span(files, queue) for queue in queues}
+                return cut_all(files, spans, options.partitions_min)
+        spans = {}
+        snapshots: list[InputPartition] = []
         with open_client(options) as client:
             declare_if_asked(options, client)
             for queue in options.queues:
                 try:
                     spans[queue] = self._span(client, queue)
                 except NotAStream:
-                    partitions.append(SnapshotPartition(queue, self._limit(queue)))
-            counts = shares(
-                {q: end - start for q, (start, end) in spans.items()}, options.partitions_min
-            )
-            for queue, count in counts.items():
-                partitions += cut(client, queue, spans[queue], count)
-        return partitions
+                    snapshots.append(SnapshotPartition(queue, self._limit(queue)))
+            return [*snapshots, *cut_all(client, spans, options.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """
@@ -79,7 +81,7 @@ class WarrenBatchReader(DataSourceReader):
         """
         return PartitionReader(self._options).read(partition)
 
-    def _span(self, client: QueueClient, queue: str) -> Span:
+    def _span(self, client: StreamClient, queue: str) -> Span:
         extent = client.extent(queue)
         start = resolve(client, queue, self._options.batch_starting, extent)
         end = resolve(client, queue, self._options.ending, extent)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from pyspark_warren.errors import MalformedAnswer
 from pyspark_warren.properties import headers_column, properties_column
 from pyspark_warren.schema import MOMENT, arrow_schema
+from warren.storage.disk import Buffer
 from warren.streams.chunk_format import ChunkHeader, MalformedChunk, is_sound, read_header
 from warren.streams.flags import REDELIVERED
 from warren.wire.route_key import split_octets
@@ -55,7 +56,7 @@ class Chunk:
     is_redelivered: bool
 
 
-def chunks_of(data: bytes) -> Iterator[Chunk]:
+def chunks_of(data: Buffer) -> Iterator[Chunk]:
     """Raises MalformedAnswer if the bytes are anything but whole, sound chunks."""
     if len(data) > FETCHED_BYTES_MAX:
         raise MalformedAnswer(f"{len(data)} bytes of chunks are more than Arrow can hold")
@@ -80,7 +81,12 @@ class BatchMaker:
     queue: str
     include_headers: bool
 
-    def batch(self, data: bytes, span: tuple[int, int]) -> pa.RecordBatch | None:
+    def batches(self, data: Buffer, span: tuple[int, int]) -> Iterator[pa.RecordBatch]:
+        batch = self.batch(data, span)
+        if batch is not None:
+            yield batch
+
+    def batch(self, data: Buffer, span: tuple[int, int]) -> pa.RecordBatch | None:
         """The records of [start, end) among those fetched; None if there are none."""
         chunks = list(chunks_of(data))
         if not chunks:
@@ -94,7 +100,7 @@ class BatchMaker:
         whole = self._whole(data, chunks)
         return whole.slice(start - first, stop - start)
 
-    def _whole(self, data: bytes, chunks: list[Chunk]) -> pa.RecordBatch:
+    def _whole(self, data: Buffer, chunks: list[Chunk]) -> pa.RecordBatch:
         counts = np.array([chunk.header.records for chunk in chunks])
         rows = int(counts.sum())
         first = chunks[0].header.first_offset
@@ -129,7 +135,7 @@ def _check_order(chunks: list[Chunk]) -> None:
         expected = chunk.header.end_offset
 
 
-def _bodies(data: bytes, chunks: list[Chunk]) -> pa.BinaryArray:
+def _bodies(data: Buffer, chunks: list[Chunk]) -> pa.BinaryArray:
     starts = [
         np.frombuffer(data, "<u4", chunk.header.records + 1, chunk.places[0]).astype(np.int32)
         + np.int32(chunk.places[7])
@@ -146,7 +152,7 @@ def _bodies(data: bytes, chunks: list[Chunk]) -> pa.BinaryArray:
     return array.take(pa.array(np.flatnonzero(is_body)))
 
 
-def _joined(data: bytes, chunks: list[Chunk], kind: int) -> tuple[list[bytes], pa.Array]:
+def _joined(data: Buffer, chunks: list[Chunk], kind: int) -> tuple[list[bytes], pa.Array]:
     """Distinct routes (kind 1) or property blocks (2) of all chunks, and each record's number."""
     known: dict[bytes, int] = {}
     numbers = []
@@ -155,7 +161,9 @@ def _joined(data: bytes, chunks: list[Chunk], kind: int) -> tuple[list[bytes], p
         count = header.routes if kind == 1 else header.properties
         ends = np.frombuffer(data, "<u4", count + 1, places[2 + kind]).tolist()
         at = places[4 + kind]
-        mapping = [known.setdefault(data[at + a : at + b], len(known)) for a, b in pairwise(ends)]
+        mapping = [
+            known.setdefault(bytes(data[at + a : at + b]), len(known)) for a, b in pairwise(ends)
+        ]
         own = np.frombuffer(data, "<u2", header.records, places[kind])
         numbers.append(np.array(mapping, dtype=np.int32)[own])
     return list(known), pa.array(np.concatenate(numbers))

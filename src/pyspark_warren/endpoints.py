@@ -7,6 +7,7 @@ it: `http://a:15672,http://b:15672,amqp://a,amqp://b`.
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -16,6 +17,8 @@ from pyspark_warren.errors import InvalidOption
 DEFAULT_PORTS: Final = {"amqp": 5672, "amqps": 5671, "http": 15672, "https": 15671}
 DEFAULT_USER: Final = "guest"
 ENDPOINTS_MAX: Final = 64
+# So long nodes are asked that do not answer, if nobody says otherwise.
+PATIENCE_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Endpoint:
     password: str = field(repr=False)
     vhost: str | None = None
     """Only of AMQP addresses that name one."""
+    ca_file: str | None = None
+    """Who is trusted to say which broker this is; None: whom the machine trusts."""
 
     @property
     def is_http(self) -> bool:
@@ -37,6 +42,19 @@ class Endpoint:
     @property
     def is_secure(self) -> bool:
         return self.scheme.endswith("s")
+
+    def tls_context(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidOption(f"option caFile: {self.ca_file}: {error}") from error
+
+    def untrusted(self, error: ssl.SSLCertVerificationError) -> InvalidOption:
+        """No other node would be believed any more than this one."""
+        return InvalidOption(
+            f"{self} is not trusted ({error.verify_message}): name who signed its certificate with "
+            "option caFile"
+        )
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"

@@ -1,7 +1,7 @@
 """Asks a broker over HTTP: what a queue holds, where to cut it, chunks of it, cursors of groups.
 
 One client has one connection at a time, kept alive, to the endpoint that answered last. When that
-one breaks off or says that it cannot now, the next is asked, round after round, until `PATIENCE_S`
+one breaks off or says that it cannot now, the next is asked, round after round, until patience
 is over: a node that is restarted, or a queue that gets another master, is a pause and no failure.
 Every request here can be repeated without harm. What is wrong with the request itself (no such
 queue, no permission) no other node would judge otherwise, and is raised at once.
@@ -16,11 +16,12 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ssl import SSLCertVerificationError
 from typing import Any, Final, NoReturn, Self, TypeVar
 from urllib.parse import quote, urlencode
 
-from pyspark_warren.chunk_pieces import whole_chunks
-from pyspark_warren.endpoints import Endpoint
+from pyspark_warren.chunk_pieces import BrokenOff, whole_chunks
+from pyspark_warren.endpoints import PATIENCE_S, Endpoint
 from pyspark_warren.errors import (
     BrokerUnavailable,
     DataLost,
@@ -31,13 +32,12 @@ from pyspark_warren.errors import (
     WarrenError,
 )
 
-# No request is longer under way than this, and none is tried for longer than that.
+# No request is longer under way than this.
 TIMEOUT_S: Final = 60.0
-PATIENCE_S: Final = 120.0
 PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 2.0
 # So much is asked for at a time; a chunk that is larger comes whole all the same.
-RANGE_BYTES: Final = 16 * 1_048_576
+ANSWER_BYTES: Final = 64 * 1_048_576
 # No more places to cut are given at a time.
 CUTS_MAX: Final = 1_000
 _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
@@ -119,14 +119,29 @@ class QueueClient:
         shown = self._ask_json(self._stream(queue, "/cuts", **query), queue)
         return [Cut(cut["offset"], cut["bytes"]) for cut in shown["cuts"]]
 
-    def records(self, queue: str, span: tuple[int, int], bytes_max: int = RANGE_BYTES) -> bytes:
-        """Whole chunks with the first records of [start, end). Raises DataLost if they are gone."""
-        query = {"from": span[0], "to": span[1], "max_bytes": bytes_max}
-        return self._ask(_Request("GET", self._stream(queue, "/records", **query), queue))
+    def records(self, queue: str, span: tuple[int, int]) -> Iterator[memoryview]:
+        """Whole chunks with the first records of [start, end), piece by piece.
+
+        They may end earlier, between two chunks: ask on behind what came. Raises BrokenOff when an
+        answer does, and DataLost if the first are gone.
+        """
+        query = {"from": span[0], "to": span[1], "max_bytes": ANSWER_BYTES}
+        request = _Request("GET", self._stream(queue, "/records", **query), queue)
+        response = self._answered(request, lambda response: response)
+        try:
+            yield from whole_chunks(response.readinto)
+        except (OSError, HTTPException, BrokenOff) as error:
+            problem = f"an answer broke off: {type(error).__name__} {error}"
+        else:
+            if not response.length:
+                return
+            problem = f"an answer broke off: {response.length} bytes short"
+        self._leave(problem)
+        raise BrokenOff(problem)
 
     # Other queues
 
-    def snapshot(self, queue: str, limit: int | None = None) -> Iterator[bytes]:
+    def snapshot(self, queue: str, limit: int | None = None) -> Iterator[memoryview]:
         """The ready messages, as whole chunks, piece by piece; offsets are places in the queue.
 
         A snapshot cannot be gone on with elsewhere, so what breaks off in the middle is raised.
@@ -135,8 +150,8 @@ class QueueClient:
         path = path if limit is None else f"{path}?limit={limit}"
         response = self._answered(_Request("GET", path, queue), lambda response: response)
         try:
-            yield from whole_chunks(response.read)
-        except (OSError, HTTPException) as error:
+            yield from whole_chunks(response.readinto)
+        except (OSError, HTTPException, BrokenOff) as error:
             self.close()
             raise BrokerUnavailable(f"the snapshot of {queue!r} broke off: {error}") from error
 
@@ -190,20 +205,27 @@ class QueueClient:
                 if response.status < 300:
                     return take(response)
                 answer = response.read()
+            except SSLCertVerificationError as error:
+                raise self._endpoint.untrusted(error) from error
             except (OSError, HTTPException) as error:
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if response.status not in _BUSY:
                     self._refused(response.status, answer, request.name)
                 problem = f"{response.status} {answer[:200].decode(errors='replace')}"
-            self.close()
             if time.monotonic() + pause_s > deadline:
+                self.close()
                 raise BrokerUnavailable(self._no_answer(problem))
-            log.warning("%s: %s; trying again", self._endpoint, problem)
-            self._turn += 1
+            self._leave(problem)
             if self._turn % len(self._endpoints) == 0:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    def _leave(self, problem: str) -> None:
+        """For the next endpoint."""
+        self.close()
+        log.warning("%s: %s; trying again", self._endpoint, problem)
+        self._turn += 1
 
     @property
     def _endpoint(self) -> Endpoint:
@@ -216,8 +238,7 @@ class QueueClient:
     def _send(self, request: _Request) -> HTTPResponse:
         endpoint = self._endpoint
         if self._connection is None:
-            kind = HTTPSConnection if endpoint.is_secure else HTTPConnection
-            self._connection = kind(endpoint.host, endpoint.port, timeout=TIMEOUT_S)
+            self._connection = _connection_to(endpoint)
         token = b64encode(f"{endpoint.user}:{endpoint.password}".encode()).decode()
         headers = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
         body = None if request.body is None else json.dumps(request.body).encode()
@@ -240,6 +261,13 @@ class QueueClient:
             case 400 if "is not a stream" in reason:
                 raise NotAStream(reason)
         raise WarrenError(f"{self._endpoint} refuses {where}: {status} {reason}")
+
+
+def _connection_to(endpoint: Endpoint) -> HTTPConnection:
+    host, port = endpoint.host, endpoint.port
+    if not endpoint.is_secure:
+        return HTTPConnection(host, port, timeout=TIMEOUT_S)
+    return HTTPSConnection(host, port, timeout=TIMEOUT_S, context=endpoint.tls_context())
 
 
 def _reason_of(answer: bytes) -> tuple[str, int]:

@@ -8,22 +8,27 @@ the name that was probably meant.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
-from pyspark_warren.endpoints import Endpoint, parse_endpoints
+from pyspark_warren.endpoints import PATIENCE_S, Endpoint, parse_endpoints
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.positions import EARLIEST, LATEST, OFFSET_MAX, Position, parse_position
 
 SOURCE_OPTIONS: Final = (
     "url", "user", "password", "vhost", "queue", "exchange", "routingKey", "startingOffsets",
     "endingOffsets", "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minPartitions",
-    "failOnDataLoss", "includeHeaders", "group",
+    "failOnDataLoss", "includeHeaders", "group", "path", "caFile",
+    "failoverTimeout",
 )  # fmt: skip
-SINK_OPTIONS: Final = ("url", "user", "password", "vhost", "exchange", "routingKey", "idColumns")
+SINK_OPTIONS: Final = (
+    "url", "user", "password", "vhost", "exchange", "routingKey", "idColumns", "caFile",
+    "failoverTimeout",
+)  # fmt: skip
 # Given by Spark itself, whatever the format.
 SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "querytimeout"})
+PATIENCE_S_MAX: Final = 86_400
 PARTITIONS_MAX: Final = 10_000
 QUEUES_MAX: Final = 1_000
 SHORTSTR_BYTES_MAX: Final = 255
@@ -34,6 +39,7 @@ _NO: Final = frozenset({"false", "no", "0"})
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     endpoints: tuple[Endpoint, ...]
+    """None if `path` alone is read."""
     vhost: str
     queues: tuple[str, ...]
     exchange: str | None
@@ -44,10 +50,15 @@ class SourceOptions:
     ending: Position
     offsets_per_trigger_max: int | None
     bytes_per_trigger_max: int | None
-    partitions_min: int
+    partitions_min: int | None
+    """None: as many as there is to read."""
     fail_on_data_loss: bool
     include_headers: bool
     group: str | None
+    path: str | None = None
+    """Where files of streams are, which are read instead of asking a broker for records."""
+    patience_s: float = PATIENCE_S
+    """How long to ask nodes that do not answer, before a task fails."""
 
     @property
     def batch_starting(self) -> Position:
@@ -66,30 +77,36 @@ class SinkOptions:
     """For rows without one of their own."""
     routing_key: str | None
     id_columns: tuple[str, ...]
+    patience_s: float = PATIENCE_S
 
 
 def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
     """Raises InvalidOption, which names the option and, if it can, the right one."""
     options = _Options(given, SOURCE_OPTIONS, "source")
-    endpoints = options.endpoints(is_http=True)
+    path = options.text("path")
+    is_asked = path is None or "url" in options
     exchange = options.text("exchange")
     routing_key = options.short("routingKey", "#" if exchange else "")
     if exchange is None and "routingkey" in options:
         raise InvalidOption("option routingKey: needs option exchange, to which a stream is bound")
+    if exchange is not None and not is_asked:
+        raise InvalidOption("option exchange: needs option url, of the broker that has it")
     return SourceOptions(
-        endpoints=endpoints,
-        vhost=options.vhost(),
-        queues=_queues(options, exchange, routing_key),
+        endpoints=options.endpoints(is_http=True) if is_asked else (),
+        vhost=options.vhost() if is_asked else "/",
+        queues=_queues(options, exchange, routing_key, may_be_any=not is_asked),
         exchange=exchange,
         routing_key=routing_key,
         starting=options.position("startingOffsets"),
         ending=options.position("endingOffsets") or LATEST,
         offsets_per_trigger_max=options.number("maxOffsetsPerTrigger", OFFSET_MAX),
         bytes_per_trigger_max=options.number("maxBytesPerTrigger", OFFSET_MAX),
-        partitions_min=options.number("minPartitions", PARTITIONS_MAX) or 1,
+        partitions_min=options.number("minPartitions", PARTITIONS_MAX),
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         include_headers=options.flag("includeHeaders", default=True),
         group=options.text("group"),
+        path=path,
+        patience_s=options.number("failoverTimeout", PATIENCE_S_MAX) or PATIENCE_S,
     )
 
 
@@ -102,6 +119,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         exchange=options.short("exchange", ""),
         routing_key=options.short("routingKey", "") if "routingkey" in options else None,
         id_columns=tuple(options.texts("idColumns")),
+        patience_s=options.number("failoverTimeout", PATIENCE_S_MAX) or PATIENCE_S,
     )
 
 
@@ -112,13 +130,16 @@ def suggestion(wrong: str, known: tuple[str, ...]) -> str:
     return f"; did you mean {by_lower[close[0]]}?" if close else f"; known: {', '.join(known)}"
 
 
-def _queues(options: _Options, exchange: str | None, routing_key: str) -> tuple[str, ...]:
+def _queues(
+    options: _Options, exchange: str | None, routing_key: str, *, may_be_any: bool
+) -> tuple[str, ...]:
+    """None stands for all that there are below `path`."""
     queues = tuple(dict.fromkeys(options.texts("queue")))
     if exchange is not None:
         if len(queues) > 1:
             raise InvalidOption("option queue: name one queue, to be bound to option exchange")
         return queues or (f"spark.{exchange}.{routing_key}",)
-    if not 1 <= len(queues) <= QUEUES_MAX:
+    if not (0 if may_be_any else 1) <= len(queues) <= QUEUES_MAX:
         raise InvalidOption(
             f"option queue: name 1 to {QUEUES_MAX} queues, or give option exchange to have a "
             "stream bound to it"
@@ -181,18 +202,26 @@ class _Options:
         example = "http://host:15672" if is_http else "amqp://host:5672"
         if text is None:
             raise InvalidOption(f"option url: is missing; give the broker's, such as {example}")
-        every = parse_endpoints(text, self.text("user"), self.text("password"))
+        every = self._every_endpoint(text)
         chosen = tuple(endpoint for endpoint in every if endpoint.is_http == is_http)
         if not chosen:
             what = "the source reads over HTTP" if is_http else "the sink publishes over AMQP"
             raise InvalidOption(f"option url: {what}; add an address such as {example}")
         return chosen
 
+    def _every_endpoint(self, text: str) -> tuple[Endpoint, ...]:
+        every = parse_endpoints(text, self.text("user"), self.text("password"))
+        if (ca_file := self.text("caFile")) is None:
+            return every
+        if not any(endpoint.is_secure for endpoint in every):
+            raise InvalidOption("option caFile: no address of option url is https:// or amqps://")
+        return tuple(replace(endpoint, ca_file=ca_file) for endpoint in every)
+
     def vhost(self) -> str:
         """As named by its option, or else by the addresses, which must agree."""
         if (named := self.text("vhost")) is not None:
             return named
-        every = parse_endpoints(self.text("url") or "", self.text("user"), self.text("password"))
+        every = self._every_endpoint(self.text("url") or "")
         vhosts = {endpoint.vhost for endpoint in every if endpoint.vhost is not None}
         if len(vhosts) > 1:
             raise InvalidOption("option url: the addresses name different virtual hosts")

@@ -16,7 +16,7 @@ from typing import Final, Self
 from pamqp.commands import Basic
 
 from pyspark_warren.amqp_connection import AmqpConnection, ConnectionLost
-from pyspark_warren.endpoints import Endpoint
+from pyspark_warren.endpoints import PATIENCE_S, Endpoint
 from pyspark_warren.errors import BrokerUnavailable, PublishFailed
 from pyspark_warren.publications import Publication
 from warren.wire.codec import Ack
@@ -24,7 +24,6 @@ from warren.wire.methods import Method
 
 WINDOW_MESSAGES: Final = 8_192
 WINDOW_BYTES: Final = 16 * 1_048_576
-PATIENCE_S: Final = 120.0
 PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 2.0
 

@@ -9,18 +9,18 @@ lost is logged.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql.datasource import InputPartition
 
 from pyspark_warren.chunk_batches import BatchMaker
-from pyspark_warren.errors import DataLost
-from pyspark_warren.http_client import CUTS_MAX, Extent, QueueClient
-from pyspark_warren.planning import Span, divided
+from pyspark_warren.file_client import FileClient
+from pyspark_warren.http_client import CUTS_MAX, Cut, Extent, QueueClient
+from pyspark_warren.planning import Span, divided, shares
 from pyspark_warren.positions import OFFSET_MAX, Position, PositionKind
+from pyspark_warren.span_pieces import Bounds, lost, one_ahead, span_pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,8 +29,18 @@ if TYPE_CHECKING:
 
 # So many places to cut are asked for, for each partition that is wanted.
 _CUTS_PER_PARTITION: Final = 16
+# About so much a partition has if nobody says how many there are to be.
+PARTITION_BYTES: Final = 64 * 1_048_576
 
-log = logging.getLogger(__name__)
+
+class StreamClient(Protocol):
+    """Whom a batch is planned with: a broker, or files."""
+
+    def extent(self, queue: str) -> Extent: ...
+
+    def offset_at(self, queue: str, moment_ms: int) -> int: ...
+
+    def cuts(self, queue: str, span: Span, limit: int) -> list[Cut]: ...
 
 
 class SpanPartition(InputPartition):
@@ -52,7 +62,7 @@ class SnapshotPartition(InputPartition):
 
 
 def open_client(options: SourceOptions) -> QueueClient:
-    return QueueClient(options.endpoints, options.vhost)
+    return QueueClient(options.endpoints, options.vhost, options.patience_s)
 
 
 def declare_if_asked(options: SourceOptions, client: QueueClient) -> None:
@@ -61,7 +71,7 @@ def declare_if_asked(options: SourceOptions, client: QueueClient) -> None:
         client.declare_stream(options.queues[0], options.exchange, options.routing_key)
 
 
-def resolve(client: QueueClient, queue: str, position: Position, extent: Extent) -> int:
+def resolve(client: StreamClient, queue: str, position: Position, extent: Extent) -> int:
     """The offset that a position stands for; it may be gone already."""
     match position.kind:
         case PositionKind.EARLIEST:
@@ -72,13 +82,6 @@ def resolve(client: QueueClient, queue: str, position: Position, extent: Extent)
             return min(position.number, extent.end)
         case PositionKind.MOMENT:
             return client.offset_at(queue, position.number)
-
-
-def lost(problem: str, *, is_fatal: bool) -> None:
-    """Records are missing that should be read: an error, or only a warning if told so."""
-    if is_fatal:
-        raise DataLost(f"{problem}; to go on without them, set option failOnDataLoss to false")
-    log.warning("%s", problem)
 
 
 def clamped(queue: str, span: Span, extent: Extent, *, is_fatal: bool) -> Span:
@@ -96,14 +99,32 @@ def clamped(queue: str, span: Span, extent: Extent, *, is_fatal: bool) -> Span:
     return max(start, extent.first), min(end, extent.end)
 
 
-def cut(client: QueueClient, queue: str, span: Span, count: int) -> list[SpanPartition]:
-    """Partitions of a span, as many as asked for if there are as many chunks."""
-    if span[0] >= span[1]:
-        return []
+def cut_all(
+    client: StreamClient, spans: Mapping[str, Span], partitions_min: int | None
+) -> list[SpanPartition]:
+    """Partitions of all spans, as many as asked for if there are as many chunks.
+
+    Without a number, each has so many that none is too much for a task.
+    """
+    rows = {queue: end - start for queue, (start, end) in spans.items() if start < end}
+    counts: Mapping[str, int | None] = dict.fromkeys(rows)
+    if partitions_min is not None:
+        counts = shares(rows, partitions_min)
+    return [
+        SpanPartition(queue, *part)
+        for queue, count in counts.items()
+        for part in _cut(client, queue, spans[queue], count)
+    ]
+
+
+def _cut(client: StreamClient, queue: str, span: Span, count: int | None) -> list[Span]:
     if count == 1:
-        return [SpanPartition(queue, *span)]
-    cuts = client.cuts(queue, span, min(CUTS_MAX, count * _CUTS_PER_PARTITION))
-    return [SpanPartition(queue, *part) for part in divided(span, cuts, count)]
+        return [span]
+    limit = CUTS_MAX if count is None else min(CUTS_MAX, count * _CUTS_PER_PARTITION)
+    cuts = client.cuts(queue, span, limit)
+    if count is None:
+        count = -(-(cuts[-1].bytes - cuts[0].bytes) // PARTITION_BYTES) if cuts else 1
+    return divided(span, cuts, count)
 
 
 @dataclass(frozen=True)
@@ -114,35 +135,32 @@ class PartitionReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Where there are no partitions, Spark makes an empty one."""
-        if not isinstance(partition, SpanPartition | SnapshotPartition):
-            assert partition.value is None, "there are no others"
+        if isinstance(partition, SpanPartition):
+            return self._span(partition.queue, partition.span)
+        if isinstance(partition, SnapshotPartition):
+            return self._snapshot(partition)
+        assert partition.value is None, "there are no others"
+        return iter(())
+
+    @property
+    def _bounds(self) -> Bounds:
+        return Bounds(self.options.patience_s, self.options.fail_on_data_loss)
+
+    def _span(self, queue: str, span: Span) -> Iterator[pa.RecordBatch]:
+        maker = BatchMaker(queue, self.options.include_headers)
+        path = self.options.path
+        if path is not None:
+            with FileClient(path) as files:
+                for piece in span_pieces(files, queue, span, self._bounds):
+                    yield from maker.batches(piece, span)
             return
+        with open_client(self.options) as client:
+            # While one piece is decoded and goes to Spark, the next is on its way.
+            for piece in one_ahead(span_pieces(client, queue, span, self._bounds)):
+                yield from maker.batches(piece, span)
+
+    def _snapshot(self, partition: SnapshotPartition) -> Iterator[pa.RecordBatch]:
         maker = BatchMaker(partition.queue, self.options.include_headers)
         with open_client(self.options) as client:
-            if isinstance(partition, SpanPartition):
-                yield from self._span(client, maker, partition.span)
-            else:
-                for piece in client.snapshot(partition.queue, partition.limit):
-                    batch = maker.batch(piece, (0, OFFSET_MAX))
-                    assert batch is not None, "a piece is a chunk at least"
-                    yield batch
-
-    def _span(self, client: QueueClient, maker: BatchMaker, span: Span) -> Iterator[pa.RecordBatch]:
-        position, end = span
-        is_fatal = self.options.fail_on_data_loss
-        while position < end:
-            try:
-                data = client.records(maker.queue, (position, end))
-            except DataLost as error:
-                lost(str(error), is_fatal=is_fatal)
-                position = max(position + 1, error.first_offset)
-                continue
-            batch = maker.batch(data, (position, end))
-            if batch is None:
-                lost(
-                    f"{maker.queue!r} has no records from offset {position} to {end} any more",
-                    is_fatal=is_fatal,
-                )
-                return
-            position += batch.num_rows
-            yield batch
+            for piece in one_ahead(client.snapshot(partition.queue, partition.limit)):
+                yield from maker.batches(piece, (0, OFFSET_MAX))

@@ -56,12 +56,18 @@ class WarrenDataSource(DataSource):
         Whether there are the columns `headers` and `properties` (``true``).
     group
         Under which name the broker is told how far a query has come.
+    path
+        A directory of a stream's segments, or one with several below it: read these files, instead
+        of having a broker send them. Without `url`, for `spark.read` alone: a copy of a stream.
+    caFile
+        Who signed the certificates of ``https://`` and ``amqps://`` addresses, if not one whom the
+        machine trusts anyway.
 
     Options of the sink
     -------------------
     url
         Addresses, several for failover: ``amqp://a,amqp://b``.
-    user, password, vhost
+    user, password, vhost, caFile
         As above.
     exchange, routingKey
         For rows without a column of that name (`exchange`, `routing_key`).
@@ -95,7 +101,13 @@ class WarrenDataSource(DataSource):
         return WarrenBatchReader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        return WarrenStreamReader(self._source_options(schema))
+        options = self._source_options(schema)
+        if not options.endpoints:
+            raise InvalidOption(
+                "option url: is missing; files do not say how far records are safe, so readStream "
+                "asks a broker, and reads what is below option path"
+            )
+        return WarrenStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:

@@ -34,17 +34,16 @@ from pyspark_warren.planning import (
     Span,
     admitted_by_bytes,
     admitted_by_rows,
-    shares,
 )
 from pyspark_warren.reading import (
     PartitionReader,
     clamped,
-    cut,
+    cut_all,
     declare_if_asked,
-    lost,
     open_client,
     resolve,
 )
+from pyspark_warren.span_pieces import lost
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,13 +151,7 @@ class WarrenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sequence of :class:`InputPartition`\\s
         """
         spans = {queue: self._span(queue, start, end[queue]) for queue in end}
-        rows = {queue: span[1] - span[0] for queue, span in spans.items()}
-        counts = shares(rows, self._options.partitions_min)
-        return [
-            partition
-            for queue, count in counts.items()
-            for partition in cut(self._client, queue, spans[queue], count)
-        ]
+        return cut_all(self._client, spans, self._options.partitions_min)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """

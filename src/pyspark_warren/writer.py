@@ -37,7 +37,7 @@ class Published(WriterCommitMessage):
 def publish_all(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Published:
     """Raises what the broker says against it, or PublishFailed."""
     encoder = Encoder(options)
-    with Publisher(options.endpoints, options.vhost) as publisher:
+    with Publisher(options.endpoints, options.vhost, options.patience_s) as publisher:
         for batch in batches:
             for publication in encoder.encode(batch):
                 publisher.publish(publication)

@@ -58,7 +58,7 @@ ALLOWED: Final = {
 }
 
 # What runs in Spark's workers takes of the broker how it writes things down, and no broker.
-ALLOWED_FOR_SPARK: Final = {"model", "wire", "protocol", "streams", "perf"}
+ALLOWED_FOR_SPARK: Final = {"model", "wire", "protocol", "storage", "streams", "perf"}
 
 # Logic is given its clock, disk, network and dice, so that simulations own them.
 WORLDLY_MODULES: Final = {"asyncio", "uvloop", "socket", "select", "time", "random", "threading"}

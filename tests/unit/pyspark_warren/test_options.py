@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_warren.endpoints import parse_endpoints
+from pyspark_warren.endpoints import Endpoint, parse_endpoints
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.options import parse_sink_options, parse_source_options
 from pyspark_warren.positions import EARLIEST, LATEST, PositionKind, parse_position
@@ -22,7 +22,7 @@ def test_a_source_needs_no_more_than_an_address_and_a_queue() -> None:
     assert options.ending == LATEST
     assert options.fail_on_data_loss
     assert options.include_headers
-    assert options.partitions_min == 1
+    assert options.partitions_min is None
 
 
 def test_names_of_options_are_known_in_any_case_of_letters() -> None:
@@ -79,6 +79,28 @@ def test_a_source_without_a_queue_or_an_address_says_so() -> None:
         parse_source_options(HTTP)
     with pytest.raises(InvalidOption, match="option url: is missing"):
         parse_source_options({"queue": "orders"})
+
+
+def test_files_need_no_broker_and_no_name() -> None:
+    options = parse_source_options({"path": "streams"})
+    assert (options.path, options.endpoints, options.queues) == ("streams", (), ())
+    both = parse_source_options({"path": "streams", **SOURCE})
+    assert len(both.endpoints) == 1
+    with pytest.raises(InvalidOption, match="option exchange: needs option url"):
+        parse_source_options({"path": "streams", "exchange": "events"})
+    with pytest.raises(InvalidOption, match="option queue: name 1 to"):
+        parse_source_options({"path": "streams", **HTTP})
+
+
+def test_who_signed_certificates_is_asked_of_secure_addresses_alone() -> None:
+    url = "https://a, amqps://a"
+    options = parse_source_options({"url": url, "queue": "q", "caFile": "ca.pem"})
+    assert options.endpoints[0].ca_file == "ca.pem"
+    assert parse_sink_options({"url": url, "caFile": "ca.pem"}).endpoints[0].ca_file == "ca.pem"
+    with pytest.raises(InvalidOption, match=r"option caFile: no address .* is https"):
+        parse_source_options({**SOURCE, "caFile": "ca.pem"})
+    with pytest.raises(InvalidOption, match=r"option caFile: nowhere.pem"):
+        Endpoint("https", "a", 1, "me", "secret", ca_file="nowhere.pem").tls_context()
 
 
 def test_each_side_takes_the_addresses_of_its_protocol() -> None:

@@ -1,0 +1,264 @@
+"""What it costs to get messages into Spark and out of it, beside what Spark itself costs.
+
+The steady measure is processor time per row, of Spark's Java process and its Python workers; that
+of the broker stands beside it. The limit is a Parquet file with the same rows and columns, which
+Spark reads with code of its own. Bodies are 1 KB of noise, so that nothing gets smaller by
+compression and all of it has to be moved.
+
+Each path is run once without being looked at, since Java gets faster while it runs, and then as
+often as asked for; the run with the least processor time counts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from pamqp.commands import Queue
+
+from bench.brokers import Broker, warren
+from bench.client import Client
+from bench.naive_consumer import consume_naively
+from bench.report import Table, rate
+from bench.spark_session import cpu_s_of_tree, spark_pid, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS: Final = 500_000
+BODY_BYTES: Final = 1_024
+PARTITIONS: Final = (1, 2, 4, 8)
+STREAM: Final = "rows"
+TARGET: Final = "published"
+NAIVE_ROWS: Final = 100_000
+_FILE_ROWS: Final = 50_000
+_QUERY_S_MAX: Final = 900
+COLUMNS: Final = (
+    "path", "rows/s", "CPU us/row", "broker's CPU us/row", "of the limit, by CPU", "wanted",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run."""
+
+    rows_per_s: float
+    cpu_us: float
+    broker_cpu_us: float
+
+
+@dataclass(frozen=True)
+class Bench:
+    spark: SparkSession
+    broker: Broker
+    directory: Path
+    rows: int
+    repeats: int
+    say: Callable[[str], None]
+    is_driver_counted: bool = False
+
+    @property
+    def http_url(self) -> str:
+        return f"http://127.0.0.1:{self.broker.http_port}"
+
+    @property
+    def amqp_url(self) -> str:
+        return f"amqp://127.0.0.1:{self.broker.port}"
+
+    def place(self, name: str) -> str:
+        """A path for files, with none there yet."""
+        path = self.directory / name
+        shutil.rmtree(path, ignore_errors=True)
+        return str(path)
+
+    def source(self, partitions: int = 2, **options: str) -> DataFrame:
+        reader = self.spark.read.format("warren").option("minPartitions", str(partitions))
+        reader = reader.option("url", self.http_url).option("queue", STREAM)
+        return reader.options(**options).load()
+
+    def best(self, name: str, work: Callable[[], object]) -> Cost:
+        self.say(f"pipeline: {name}")
+        work()
+        costs = [self.cost(work) for _ in range(self.repeats)]
+        return min(costs, key=lambda cost: cost.cpu_us)
+
+    def cost(self, work: Callable[[], object]) -> Cost:
+        pid = os.getpid() if self.is_driver_counted else spark_pid(self.spark)
+        before, broker_before = cpu_s_of_tree(pid), cpu_s_of_tree(self.broker.pid)
+        started = time.monotonic()
+        work()
+        elapsed = time.monotonic() - started
+        used = cpu_s_of_tree(pid) - before
+        used_by_broker = cpu_s_of_tree(self.broker.pid) - broker_before
+        if self.is_driver_counted:
+            used -= used_by_broker  # the broker is below this process, too
+        return Cost(self.rows / elapsed, 1e6 * used / self.rows, 1e6 * used_by_broker / self.rows)
+
+
+def pipeline(rows: int, repeats: int, say: Callable[[str], None]) -> Table:
+    table = Table(f"Spark, local[2], {rows:,} messages of 1 KB", COLUMNS)
+    with (
+        TemporaryDirectory(prefix="warren-bench-spark-") as name,
+        warren() as broker,
+        spark_session(Path(name)) as spark,
+    ):
+        bench = Bench(spark, broker, Path(name), rows, repeats, say)
+        declare(broker, STREAM, {"x-queue-type": "stream"})
+        write_noise(Path(bench.place("noise")), rows)
+        add_sink(bench, table)
+        add_readers(bench, table)
+        add_lake(bench, table)
+        add_naive(bench, table)
+    table.notes.append(
+        "CPU: of Spark's Java process and its Python workers. The limit: the same rows and columns "
+        f"of a Parquet file. The best of {repeats} runs each, after one to warm up."
+    )
+    return table
+
+
+def declare(broker: Broker, queue: str, arguments: dict[str, Any]) -> None:
+    client = Client(broker.port)
+    client.send(Queue.Declare(queue=queue, durable=True, arguments=arguments))
+    client.frame()
+    client.close()
+
+
+def drop(broker: Broker, queue: str) -> None:
+    client = Client(broker.port)
+    client.send(Queue.Delete(queue=queue))
+    client.frame()
+    client.close()
+
+
+def write_noise(directory: Path, rows: int) -> None:
+    """Files of bodies, with a number each."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    noise = np.random.default_rng(1)
+    directory.mkdir()
+    for start in range(0, rows, _FILE_ROWS):
+        count = min(_FILE_ROWS, rows - start)
+        ends = pa.py_buffer(np.arange(0, (count + 1) * BODY_BYTES, BODY_BYTES, dtype=np.int32))
+        bodies = pa.py_buffer(noise.bytes(count * BODY_BYTES))
+        value = pa.Array.from_buffers(pa.binary(), count, [None, ends, bodies])
+        number = pa.array(np.arange(start, start + count))
+        table = pa.table({"value": value, "number": number})
+        pq.write_table(table, directory / f"{start:012d}.parquet", compression="none")
+
+
+def publish(bench: Bench, queue: str, columns: tuple[str, ...], **options: str) -> None:
+    frame = bench.spark.read.parquet(str(bench.directory / "noise")).select(*columns)
+    writer = frame.coalesce(2).write.format("warren").mode("append")
+    writer.option("url", bench.amqp_url).option("routingKey", queue).options(**options).save()
+
+
+def add_sink(bench: Bench, table: Table) -> None:
+    """Each run goes to a queue of its own; that of the first stays, to be read."""
+    publish(bench, STREAM, ("value",))
+    add_target(bench, table, "stream", {"x-queue-type": "stream"})
+    add_target(bench, table, "queue", {})
+    window = {"x-message-deduplication": True, "x-cache-size": bench.rows}
+    add_target(bench, table, "queue that deduplicates", window, idColumns="number")
+
+
+def add_target(
+    bench: Bench, table: Table, kind: str, arguments: dict[str, Any], **options: str
+) -> None:
+    columns = ("value", "number") if options else ("value",)
+
+    def work() -> None:
+        drop(bench.broker, TARGET)
+        declare(bench.broker, TARGET, arguments)
+        publish(bench, TARGET, columns, **options)
+
+    name = f"DataFrame -> {kind}, confirmed"
+    add_row(table, name, bench.best(name, work), None, ">= 100 k rows/s")
+    drop(bench.broker, TARGET)
+
+
+def add_row(table: Table, name: str, cost: Cost, limit: Cost | None, wanted: str) -> None:
+    share = "" if limit is None else f"{100 * limit.cpu_us / cost.cpu_us:.0f} %"
+    table.rows.append(
+        (
+            name,
+            rate(cost.rows_per_s),
+            f"{cost.cpu_us:.2f}",
+            f"{cost.broker_cpu_us:.2f}",
+            share,
+            wanted,
+        )
+    )
+
+
+def to_nowhere(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def add_readers(bench: Bench, table: Table) -> None:
+    copy = bench.place("copy")
+    bench.source(2).write.parquet(copy)
+    limit = bench.best("Parquet -> noop", lambda: to_nowhere(bench.spark.read.parquet(copy)))
+    add_row(table, "Parquet -> noop (the limit)", limit, None, "")
+    path = directory_of_stream(bench)
+    local = bench.best("files", lambda: to_nowhere(bench.source(2, path=path)))
+    add_row(table, "segments' files -> noop", local, limit, ">= 50 %")
+    for partitions in PARTITIONS:
+        name = f"range reads -> noop, {partitions} partitions"
+        cost = bench.best(name, lambda: to_nowhere(bench.source(partitions)))  # noqa: B023
+        add_row(table, name, cost, limit, ">= 45 %" if partitions == 2 else "")
+
+
+def directory_of_stream(bench: Bench) -> str:
+    token = base64.b64encode(b"guest:guest").decode()
+    url = f"{bench.http_url}/api/warren/streams/%2F/{STREAM}"
+    request = urllib.request.Request(url, headers={"Authorization": f"Basic {token}"})
+    with urllib.request.urlopen(request) as answer:
+        return str(json.load(answer)["directory"])
+
+
+def add_lake(bench: Bench, table: Table) -> None:
+    """A streaming query into Parquet files, beside a copy of Parquet files."""
+    copied = bench.spark.read.parquet(str(bench.directory / "copy"))
+    limit = bench.best(
+        "Parquet -> Parquet", lambda: copied.write.parquet(bench.place("second copy"))
+    )
+    add_row(table, "Parquet -> Parquet, zstd (the limit)", limit, None, "")
+    cost = bench.best("stream -> Parquet", lambda: ingest(bench))
+    add_row(table, "stream -> Parquet, zstd", cost, limit, ">= 70 %")
+
+
+def ingest(bench: Bench) -> None:
+    lake, checkpoint = bench.place("lake"), bench.place("checkpoint")
+    reader = bench.spark.readStream.format("warren").option("minPartitions", "2")
+    reader = reader.option("url", bench.http_url).option("queue", STREAM)
+    frame = reader.option("startingOffsets", "earliest").load()
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start(lake)
+    if not query.awaitTermination(_QUERY_S_MAX):
+        raise RuntimeError("a query came to no end")
+
+
+def add_naive(bench: Bench, table: Table) -> None:
+    """What people write without a source; the driver itself is part of what it costs."""
+    naive = replace(bench, rows=min(bench.rows, NAIVE_ROWS), is_driver_counted=True)
+    declare(bench.broker, TARGET, {})
+    publish(bench, TARGET, ("value",))
+    port, rows = bench.broker.port, naive.rows
+
+    def work() -> None:
+        consume_naively(bench.spark, port, TARGET, rows, bench.place("naive"))
+
+    bench.say("pipeline: pika in foreachBatch")
+    add_row(table, "pika in foreachBatch -> Parquet", naive.cost(work), None, "")
+    drop(bench.broker, TARGET)
