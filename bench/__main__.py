@@ -22,6 +22,7 @@ from bench.failover import failovers
 from bench.idle import idle
 from bench.load import tool
 from bench.mirrored import mirrored
+from bench.pipeline import ROWS, pipeline
 from bench.remote import remote
 from bench.report import Table, write_markdown
 from bench.restart import restarts
@@ -33,7 +34,7 @@ from bench.sync import synchronising
 
 GROUPS: Final = (
     "all", "scaling", "backlog", "restart", "scraping", "idle", "remote", "declare",
-    "cluster-start", "mirrored", "sync", "failover",
+    "cluster-start", "mirrored", "sync", "failover", "pipeline",
 )  # fmt: skip
 
 
@@ -49,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
+        f"  {'pipeline':<8} queues as DataFrames: what Spark's source and sink cost\n"
         "clusters of three nodes (Warren's need etcd):\n"
         f"  {'remote':<8} publish to and consume from another node's queue\n"
         f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
@@ -66,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sync-messages", type=int, default=SYNC_MESSAGES, help="of sync (%(default)s)"
     )
+    parser.add_argument("--rows", type=int, default=ROWS, help="of pipeline (%(default)s)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     parser.add_argument("--only", choices=sorted(STARTERS), help="measure one broker alone")
     return parser
@@ -102,6 +105,8 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
         tables.append(scraping(options.repeats, options.seconds, say))
     if "idle" in names:
         tables.append(idle(starters, say))
+    if "pipeline" in names:
+        tables.append(pipeline(options.rows, options.repeats, say))
     return tables + measure_clusters(options, names, starters, say)
 
 
