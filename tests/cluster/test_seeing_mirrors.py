@@ -159,3 +159,31 @@ def metrics(node: NodeProcess) -> Scraped:
 
 def logged(node: NodeProcess, *words: str) -> bool:
     return any(all(word in line for word in words) for line in node.log().splitlines())
+
+
+def test_whoever_listens_at_any_node_hears_of_mirrors_and_of_their_synchronisation(
+    cluster: ClusterOfNodes, prefix: str, open_on: OpenOn
+) -> None:
+    home, name = cluster.nodes[0], f"{prefix}-told"
+    ears, told = open_on(cluster.nodes[2]), []
+    queue = ears.queue_declare("", exclusive=True).method.queue
+    for key in ("warren.mirror.*", "warren.sync.*"):
+        ears.queue_bind(queue, "amq.rabbitmq.event", key)
+
+    def heard(key: str, **about: object) -> bool:
+        while (got := ears.basic_get(queue, auto_ack=True))[0] is not None:
+            told.append((got[0].routing_key, got[1].headers))
+        facts = {"node": NAMES[0], "vhost": "/", "queue": name, **about}
+        return any(each == key and facts.items() <= headers.items() for each, headers in told)
+
+    set_policy(home.api, prefix, {"ha-mode": "exactly", "ha-params": 1})
+    declare(home, name)
+    publish(open_on(home, confirms=True), name, b"a message that was there before the mirrors")
+    eventually(lambda: heard("warren.mirror.begun"), "it is mirrored, though on one node")
+    set_policy(home.api, prefix, {"ha-mode": "all", "ha-sync-mode": "automatic"})
+    for node in NAMES[1:]:
+        eventually(lambda node=node: heard("warren.mirror.added", mirror=node), "it is added")
+    eventually(lambda: heard("warren.sync.complete", left=0), "they have the message")
+    eventually(lambda: heard("warren.mirror.insync", count=3), "all are in sync")
+    home.api.delete("policies", "/", prefix)
+    eventually(lambda: heard("warren.mirror.ended"), "it is mirrored no more")

@@ -1,4 +1,4 @@
-"""What happens to mirrored queues, told to the log and counted: by who leads a queue, alone.
+"""What happens to mirrored queues, told to log and bus and counted: by who leads a queue, alone.
 
 Every node reads every group's record. If each told what it read, a node that dies would be told of
 by all others once for every queue.
@@ -19,6 +19,7 @@ from warren.mirror.group_sight import (
     news_between,
 )
 from warren.server.logs import EventLog
+from warren.server.mirroring.group_events import GroupEvents
 from warren.server.mirroring.replica_host import QueueName
 
 _log = EventLog("mirror")
@@ -27,13 +28,14 @@ _log = EventLog("mirror")
 class GroupLog:
     """`leads(record)` says whether this node does, in this life."""
 
-    def __init__(self, leads: Callable[[GroupRecord], bool]) -> None:
+    def __init__(self, leads: Callable[[GroupRecord], bool], events: GroupEvents) -> None:
         self.promotions = 0
         """Of mirrors of this node, since it started."""
         self.unsafe_promotions = 0
         self.messages_lost = 0
         """By unsafe promotions, as far as the mirrors knew what they lacked."""
         self._leads = leads
+        self._events = events
 
     def changed(
         self, name: QueueName, before: GroupRecord | None, after: GroupRecord, lacking: int | None
@@ -47,10 +49,12 @@ class GroupLog:
                 self._promoted(queue, news, lacking)
             else:
                 _tell(queue, news, after.view)
+            self._events.happened(name, news, after.view, lacking)
 
     def removed(self, name: QueueName, before: GroupRecord) -> None:
         if self._leads(before):
             _log.info("queue is not mirrored any more", queue=f"'{name[1]}' in vhost '{name[0]}'")
+            self._events.ended(name)
 
     def _promoted(self, queue: str, news: Promoted, lacking: int | None) -> None:
         if news.is_safe and news.before == news.node:

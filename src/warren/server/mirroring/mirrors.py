@@ -45,6 +45,7 @@ from warren.server.context import ConnectionContext, new_token
 from warren.server.links import LinkUser
 from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
+from warren.server.mirroring.group_events import GroupEvents
 from warren.server.mirroring.group_log import GroupLog
 from warren.server.mirroring.homes import make_inbox
 from warren.server.mirroring.kept_copies import KeptCopies, delete
@@ -84,7 +85,8 @@ class Mirrors(LinkUser):
         self.is_stopping = False
         self.keeper = CopyKeeper(self)
         self._suspicion = Suspicion(self)
-        self.group_log = GroupLog(self._is_led_here)
+        self.group_events = GroupEvents(context.broker.events)
+        self.group_log = GroupLog(self._is_led_here, self.group_events)
         context.queue_factory.home_of = self.home_of
 
     # What hosts need.

@@ -86,6 +86,7 @@ class SyncOfQueue:
         synchroniser = self.synchroniser
         if self.is_sync_blocking:
             self._host.replica.block(synchroniser.is_syncing)
+        self._host.mirrors.group_events.synchronising(self._host.name, event, synchroniser)
         _log.info(
             f"synchronisation: {event.value}",
             queue=str(self._host),
