@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 from pamqp.commands import Channel, Confirm, Connection
 
@@ -46,6 +46,12 @@ CLIENT_PROPERTIES: Final = {
 MethodT = TypeVar("MethodT", bound=Method)
 
 
+class FrameSource(Protocol):
+    """Makes methods and confirms of the bytes that came."""
+
+    def feed(self, data: bytes) -> list[MethodFrame | Ack]: ...
+
+
 class ConnectionLost(Exception):
     """This connection is over; another may do better."""
 
@@ -55,7 +61,7 @@ class AmqpConnection:
 
     def __init__(self, endpoint: Endpoint, vhost: str) -> None:
         self._endpoint = endpoint
-        self._reader = DeliveryReader()
+        self._reader: FrameSource = DeliveryReader()
         self._events: list[Ack | Method] = []
         self._failure: Exception | None = None
         self._output = OutputBuffer(FRAME_BYTES_MAX, _UNBOUNDED, lambda: None)

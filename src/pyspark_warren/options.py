@@ -23,7 +23,8 @@ SOURCE_OPTIONS: Final = (
     "failoverTimeout",
 )  # fmt: skip
 SINK_OPTIONS: Final = (
-    "url", "user", "password", "vhost", "exchange", "routingKey", "idColumns", "caFile",
+    "url", "user", "password", "vhost", "exchange", "routingKey", "idColumns",
+    "messagesPerSecond", "caFile",
     "failoverTimeout",
 )  # fmt: skip
 # Given by Spark itself, whatever the format.
@@ -77,6 +78,8 @@ class SinkOptions:
     """For rows without one of their own."""
     routing_key: str | None
     id_columns: tuple[str, ...]
+    messages_per_second: int | None
+    """Of each task."""
     patience_s: float = PATIENCE_S
 
 
@@ -119,6 +122,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         exchange=options.short("exchange", ""),
         routing_key=options.short("routingKey", "") if "routingkey" in options else None,
         id_columns=tuple(options.texts("idColumns")),
+        messages_per_second=options.number("messagesPerSecond", OFFSET_MAX),
         patience_s=options.number("failoverTimeout", PATIENCE_S_MAX) or PATIENCE_S,
     )
 

@@ -60,6 +60,14 @@ class Publisher:
         if len(self._unconfirmed) >= WINDOW_MESSAGES or self._bytes >= WINDOW_BYTES:
             self._settle(WINDOW_MESSAGES // 2, WINDOW_BYTES // 2)
 
+    def flush(self) -> None:
+        """Sends what has gathered, instead of waiting for more."""
+        try:
+            if self._connection is not None:
+                self._connection.send()
+        except ConnectionLost as error:
+            self._reconnect(str(error))
+
     def finish(self) -> None:
         """Waits until everything is confirmed."""
         self._settle(0, 0)

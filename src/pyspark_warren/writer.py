@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from pyspark_warren.pace import Pace
 from pyspark_warren.publications import Encoder
 from pyspark_warren.publisher import Publisher
 
@@ -37,10 +38,14 @@ class Published(WriterCommitMessage):
 def publish_all(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Published:
     """Raises what the broker says against it, or PublishFailed."""
     encoder = Encoder(options)
+    pace = Pace(options.messages_per_second) if options.messages_per_second else None
     with Publisher(options.endpoints, options.vhost, options.patience_s) as publisher:
         for batch in batches:
             for publication in encoder.encode(batch):
                 publisher.publish(publication)
+                if pace is not None:
+                    publisher.flush()
+                    pace.wait()
         publisher.finish()
         return Published(publisher.confirmed)
 

@@ -54,19 +54,6 @@ def test_rows_say_where_to_and_with_what(
     assert (properties.message_id, properties.delivery_mode) == ("m1", 2)
 
 
-def test_rows_that_are_published_again_are_taken_once_by_a_queue_that_deduplicates(
-    spark: SparkSession, channel: BlockingChannel, queue: str, amqp_url: str
-) -> None:
-    """As they are by a task that Spark retries."""
-    window = {"x-message-deduplication": True, "x-cache-size": 10 * ROWS}
-    channel.queue_declare(queue, durable=True, arguments=window)
-    frame = spark.range(ROWS).selectExpr("cast(id as string) value", "id number")
-    publish(frame, amqp_url, routingKey=queue, idColumns="number")
-    publish(frame.repartition(2), amqp_url, routingKey=queue, idColumns="number")
-    bodies = sorted(int(body) for body, _ in taken(channel, queue))
-    assert bodies == list(range(ROWS))
-
-
 def test_what_was_read_can_be_written_as_it_is(
     spark: SparkSession, channel: BlockingChannel, stream: str, http_url: str, amqp_url: str
 ) -> None:

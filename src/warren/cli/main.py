@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
@@ -221,6 +222,20 @@ def perf(context: typer.Context) -> None:
     load = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     load.command()(command)
     load(args=context.args, prog_name="warren perf")
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def pipeline(context: typer.Context) -> None:
+    """Run a job on queues with Spark: ingest and others (warren pipeline --help)."""
+    # By name, since the broker needs no Spark and nothing of it imports what does.
+    for package in ("pyspark", "pyarrow", "numpy"):
+        if find_spec(package) is None:
+            _fail("warren pipeline needs Spark: pip install 'warren[spark]'", EXIT_UNAVAILABLE)
+    jobs = import_module("pyspark_warren.jobs.command")
+    jobs.app(args=context.args, prog_name="warren pipeline")
 
 
 def main() -> None:

@@ -1,0 +1,13 @@
+"""The jobs that people run on queues, each a function of a SparkSession: `warren pipeline NAME`."""
+
+from __future__ import annotations
+
+from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
+from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
+from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
+from pyspark_warren.jobs.watching import Progress, Watch
+
+__all__ = [
+    "DeadLetters", "DeadLettersOptions", "IngestOptions", "Ingested", "Progress", "ReplayOptions",
+    "Replayed", "Watch", "dead_letters", "ingest", "replay",
+]  # fmt: skip

@@ -1,0 +1,154 @@
+"""`warren pipeline NAME`: the jobs as commands.
+
+A command's options are the fields of its job's options, and of the session's. What a job returns is
+shown by the function that stands beside it here; what it raises is one line and an exit code.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any, Final, get_type_hints
+
+import typer
+
+from pyspark_warren.errors import InvalidOption, WarrenError
+from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
+from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
+from pyspark_warren.jobs.queries import reason_of
+from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
+from pyspark_warren.jobs.session import SessionOptions, make_session
+from pyspark_warren.jobs.showing import ShownWatch, stopped_by_signals
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 64
+
+app = typer.Typer(
+    name="warren pipeline",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def pipeline() -> None:
+    """Jobs on queues, run by Spark, on this machine or on a cluster (--master)."""
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str
+    options: type
+    run: Callable[..., Any]
+    show: Callable[[Any], str]
+    help: str
+
+
+def _show_ingested(done: Ingested) -> str:
+    return (
+        f"{done.messages} messages and {done.quarantined} in quarantine, in {done.batches} batches"
+    )
+
+
+def _show_dead_letters(found: DeadLetters) -> str:
+    names = ("queue", "reason", "origin", "routing_key", "error")
+    lines = ["\t".join(("messages", *names))]
+    lines += ["\t".join((str(n), *key)) for key, n in found.by(*names).most_common()]
+    sent = f"; {found.redriven} sent back" if found.redriven else ""
+    return "\n".join([*lines, f"{found.messages} dead letters{sent}"])
+
+
+def _show_replayed(done: Replayed) -> str:
+    verb = "published" if done.is_published else "would be published (--yes to do so)"
+    return f"{done.messages} messages {verb}"
+
+
+JOBS: Final = (
+    Job(
+        "ingest",
+        IngestOptions,
+        ingest,
+        _show_ingested,
+        """Put what streams have into a lake of Parquet tables, each message once.
+
+        The lake has two tables, messages and quarantine, each by queue and hour. Without --once it
+        goes on until SIGINT or SIGTERM. Run it again to go on from where it was, whatever ended it.
+        """,
+    ),
+    Job(
+        "replay",
+        ReplayOptions,
+        replay,
+        _show_replayed,
+        """Publish messages of a lake, or of streams, once more.
+
+        Says what would be published where; with --yes, publishes it. Each message has an id, the
+        same every time, so that a queue that deduplicates takes it once.
+        """,
+    ),
+    Job(
+        "deadletters",
+        DeadLettersOptions,
+        dead_letters,
+        _show_dead_letters,
+        """Say what died, where, of what and when, and send it back if wanted.
+
+        Dead-letter queues are looked at and left as they are, unless --redrive is given.
+        """,
+    ),
+)
+
+
+def _execute(job: Job, values: dict[str, Any]) -> None:
+    with ShownWatch(job.name) as watch:
+        try:
+            options = job.options(**{f.name: values[f.name] for f in fields(job.options)})
+            session = SessionOptions(**{f.name: values[f.name] for f in fields(SessionOptions)})
+            spark = make_session(job.name, session)
+            try:
+                with stopped_by_signals(watch):
+                    watch.begin()
+                    result = job.run(spark, options, watch)
+            finally:
+                spark.stop()
+        except InvalidOption as error:
+            _fail(f"{job.name}: {error}", EXIT_USAGE)
+        except WarrenError as error:
+            _fail(f"{job.name}: {error}", EXIT_FAILED)
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark", "py4j")):
+                raise
+            _fail(f"{job.name}: {reason_of(error)}", EXIT_FAILED)
+    typer.echo(job.show(result))
+
+
+def _fail(text: str, code: int) -> None:
+    typer.echo(f"Error: {text}", err=True)
+    raise typer.Exit(code)
+
+
+def _parameter(field: Field[Any], hints: dict[str, Any]) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+    )
+
+
+def _command(job: Job) -> Callable[..., None]:
+    def command(**values: Any) -> None:
+        _execute(job, values)
+
+    parameters = [
+        _parameter(field, get_type_hints(owner, include_extras=True))
+        for owner in (job.options, SessionOptions)
+        for field in fields(owner)
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+for _job in JOBS:
+    app.command(_job.name, help=inspect.cleandoc(_job.help))(_command(_job))

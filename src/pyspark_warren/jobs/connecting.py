@@ -1,0 +1,47 @@
+"""How a job finds its broker, its queues and its session: options that several jobs share.
+
+Each job's options are a frozen dataclass. Its fields are annotated as `typer` wants them, so that
+the same list makes the function's argument and the command line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+Url = Annotated[
+    str,
+    typer.Option(
+        metavar="URLS",
+        envvar="WARREN_URL",
+        help="Addresses of the broker, separated by commas: http://a:15672 to read, amqp://a to "
+        "publish. The next one is tried when one does not answer.",
+    ),
+]
+User = Annotated[
+    str | None, typer.Option(envvar="WARREN_USER", help="Unless in URLS.", show_default="guest")
+]
+Password = Annotated[
+    str | None,
+    typer.Option(envvar="WARREN_PASSWORD", help="Unless in URLS.", show_default="guest"),
+]
+Vhost = Annotated[str | None, typer.Option(help="Virtual host.", show_default="/")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerOptions:
+    """Where the broker is, and who asks."""
+
+    url: Url
+    user: User = None
+    password: Password = None
+    vhost: Vhost = None
+
+    def connection(self) -> dict[str, str]:
+        """As options of the source and of the sink."""
+        given = {
+            "url": self.url, "user": self.user, "password": self.password, "vhost": self.vhost,
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value is not None}

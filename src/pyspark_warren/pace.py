@@ -1,0 +1,31 @@
+"""So many messages a second and no more, for one task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class Pace:
+    """Evenly: what was not used in a pause is not made up for."""
+
+    def __init__(
+        self,
+        rate: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        assert rate > 0, "a rate is positive"
+        self._interval_s = 1 / rate
+        self._clock = clock
+        self._sleep = sleep
+        self._due = clock()
+
+    def wait(self) -> float:
+        """Until the next one is due; for how long, in seconds."""
+        now = self._clock()
+        wait_s = max(0.0, self._due - now)
+        if wait_s:
+            self._sleep(wait_s)
+        self._due = max(self._due, now) + self._interval_s
+        return wait_s
