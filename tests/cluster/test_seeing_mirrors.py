@@ -132,7 +132,10 @@ def test_a_node_that_alone_has_what_is_in_a_queue_is_critical_until_that_is_cons
     )
     assert home.control("await_online_synchronized_mirror -t 1").code != 0
     assert metrics(home).value("mirrored_queues_led") >= 1
-    assert metrics(cluster.nodes[1]).value("queue_mirrors_unsynchronised") >= 1
+    eventually(
+        lambda: metrics(cluster.nodes[1]).value("queue_mirrors_unsynchronised") >= 1,
+        "the mirror's node says so, too",
+    )
     channel.queue_purge(name)
     home.control.ok("await_online_synchronized_mirror -q -t 60")
     home.control.ok("check_if_node_is_mirror_sync_critical -q")

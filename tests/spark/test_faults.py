@@ -19,7 +19,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 @pytest.fixture
 def cut_stream(channel: BlockingChannel, queue: str, broker: BrokerProcess) -> tuple[str, int]:
-    """A stream of which the beginning is gone, and the offset that is now its first."""
+    """A stream of which the beginning is gone, and an offset before which nothing is left."""
     arguments = {
         "x-queue-type": "stream",
         "x-max-length-bytes": 3_000,
@@ -42,7 +42,9 @@ def test_records_that_are_gone_are_an_error_unless_told_otherwise(
     with pytest.raises(PySparkException, match="failOnDataLoss"):
         reader.load().collect()
     rows = reader.option("failOnDataLoss", "false").load().select("offset").collect()
-    assert sorted(row.offset for row in rows) == list(range(first, 60))
+    found = sorted(row.offset for row in rows)
+    assert first <= found[0] < 60, "retention may have gone on meanwhile"
+    assert found == list(range(found[0], 60))
 
 
 def test_a_node_that_does_not_answer_is_passed_over(
