@@ -6,30 +6,26 @@ alone is an Arrow array as it stands. But a quiet stream has a chunk for each re
 batch for each of them would cost Spark far more than the rows. So all chunks of a fetch become one
 batch:
 
-    fetched   | head | b0 b1 b2 | head | b3 b4 | head | b5 |
-    starts           0  1  2  3        4  5  6        7  8     one array over all fetched bytes
-    element            0  1  2  (3)      4  5  (6)      7      those that reach over a head ...
-    take             0  1  2           4  5           7        ... are left out
+    fetched   | head starts b0 b1 b2 | head starts b3 b4 | head starts b5 |
+    bodies    | b0 b1 b2 b3 b4 b5 |        one copy for each chunk, into memory that Arrow reuses
+    starts    | 0 1 2 | 3 4 | 5 |          those of each chunk, moved to where its bodies are now
 
-The starts of all chunks, moved to where their bodies are, are the offsets of one binary array over
-the fetched bytes. At the end of each chunk it has an element that is no body but what lies between
-two chunks; `take` of the others makes a clean array, which is the only copy. With one chunk there
-is no such element, and no copy.
-
-Dictionaries are joined the same way: each distinct route or property block of a fetch is decoded
-once, numbers of a chunk are turned into numbers of the fetch, and `take` makes columns.
+So a batch has nothing of the fetched bytes, and they can make room for the next. Dictionaries are
+joined, too: each distinct route or property block of a fetch is decoded once, numbers of a chunk
+are turned into numbers of the fetch, and `take` makes columns. Where all records have the same,
+which is how publishers are, the column is that of the last time, as long as is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pyspark_warren.errors import MalformedAnswer
 from pyspark_warren.properties import headers_column, properties_column
@@ -39,12 +35,15 @@ from warren.streams.chunk_format import ChunkHeader, MalformedChunk, is_sound, r
 from warren.streams.flags import REDELIVERED
 from warren.wire.route_key import split_octets
 
-Numbers = NDArray[np.int32]
+# Distinct values, and which of them each record has.
+Numbered = tuple[list[bytes], pa.Array]
 
 # Where the flags stand in a chunk's header.
 _FLAGS_AT: Final = 52
 # Offsets of Arrow's binary arrays have 31 bits.
 FETCHED_BYTES_MAX: Final = 0x7FFF_FFFF
+# So many columns are kept for the next batch; properties of a row are a hundred bytes or so.
+REPEATED_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +73,31 @@ def chunks_of(data: Buffer) -> Iterator[Chunk]:
         position += header.size
 
 
-@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Columns that say the same in each row: made once, as long as was ever needed."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, bytes], pa.Array] = {}
+
+    def column(self, name: str, key: bytes, rows: int, make: Callable[[], pa.Array]) -> pa.Array:
+        """`make` makes the one value; it depends on nothing but the key."""
+        known = self._columns.get((name, key))
+        if known is None or len(known) < rows:
+            if len(self._columns) >= REPEATED_MAX:
+                self._columns.clear()
+            known = make().take(pa.array(np.zeros(rows, dtype=np.int32)))
+            self._columns[name, key] = known
+        return known.slice(0, rows)
+
+
 class BatchMaker:
     """Makes batches of one queue's chunks."""
 
-    queue: str
-    include_headers: bool
+    def __init__(self, queue: str, include_headers: bool) -> None:
+        self._queue = queue
+        self._include_headers = include_headers
+        self._schema = arrow_schema(include_headers=include_headers)
+        self._repeated = Repeated()
 
     def batches(self, data: Buffer, span: tuple[int, int]) -> Iterator[pa.RecordBatch]:
         batch = self.batch(data, span)
@@ -106,23 +124,32 @@ class BatchMaker:
         first = chunks[0].header.first_offset
         times_us = np.array([chunk.header.timestamp_ms * 1000 for chunk in chunks])
         delivered = np.array([chunk.is_redelivered for chunk in chunks])
-        routes, route_numbers = _joined(data, chunks, 1)
-        exchanges, keys = _named(routes)
+        queue = partial(pa.array, [self._queue])
         columns = {
             "value": _bodies(data, chunks),
-            "queue": pa.repeat(pa.scalar(self.queue), rows),
+            "queue": self._repeated.column("queue", b"", rows, queue),
             "offset": pa.array(np.arange(first, first + rows)),
             "timestamp": pa.array(np.repeat(times_us, counts)).cast(MOMENT),
-            "exchange": exchanges.take(route_numbers),
-            "routing_key": keys.take(route_numbers),
             "redelivered": pa.array(np.repeat(delivered, counts)),
         }
-        if self.include_headers:
-            blocks, block_numbers = _joined(data, chunks, 2)
-            columns["headers"] = headers_column(blocks).take(block_numbers)
-            columns["properties"] = properties_column(blocks).take(block_numbers)
-        schema = arrow_schema(include_headers=self.include_headers)
-        return pa.record_batch([columns[name] for name in schema.names], schema=schema)
+        routes = _joined(data, chunks, 1)
+        columns["exchange"] = self._spread("exchange", routes, exchanges_column)
+        columns["routing_key"] = self._spread("routing_key", routes, routing_keys_column)
+        if self._include_headers:
+            blocks = _joined(data, chunks, 2)
+            columns["headers"] = self._spread("headers", blocks, headers_column)
+            columns["properties"] = self._spread("properties", blocks, properties_column)
+        return pa.record_batch([columns[name] for name in self._schema.names], schema=self._schema)
+
+    def _spread(
+        self, name: str, values: Numbered, decode: Callable[[list[bytes]], pa.Array]
+    ) -> pa.Array:
+        """What each record's number stands for, decoded."""
+        distinct, numbers = values
+        if len(distinct) == 1:
+            make = partial(decode, distinct)
+            return self._repeated.column(name, distinct[0], len(numbers), make)
+        return decode(distinct).take(numbers)
 
 
 def _check_order(chunks: list[Chunk]) -> None:
@@ -136,23 +163,23 @@ def _check_order(chunks: list[Chunk]) -> None:
 
 
 def _bodies(data: Buffer, chunks: list[Chunk]) -> pa.BinaryArray:
-    starts = [
-        np.frombuffer(data, "<u4", chunk.header.records + 1, chunk.places[0]).astype(np.int32)
-        + np.int32(chunk.places[7])
-        for chunk in chunks
-    ]
-    ends = np.cumsum([len(part) for part in starts])
-    joined = np.concatenate(starts)
-    buffers = [None, pa.py_buffer(joined), pa.py_buffer(data)]
-    array = pa.Array.from_buffers(pa.binary(), len(joined) - 1, buffers)
-    if len(chunks) == 1:
-        return array
-    is_body = np.ones(len(joined) - 1, dtype=bool)
-    is_body[ends[:-1] - 1] = False
-    return array.take(pa.array(np.flatnonzero(is_body)))
+    """Copied, chunk by chunk, one behind another."""
+    rows = sum(chunk.header.records for chunk in chunks)
+    bodies = pa.allocate_buffer(sum(chunk.header.bodies_bytes for chunk in chunks))
+    target, source = np.frombuffer(bodies, np.uint8), np.frombuffer(data, np.uint8)
+    starts = np.empty(rows + 1, dtype=np.int32)
+    row = position = 0
+    for chunk in chunks:
+        count, size, at = chunk.header.records, chunk.header.bodies_bytes, chunk.places[7]
+        target[position : position + size] = source[at : at + size]
+        own = np.frombuffer(data, "<i4", count, chunk.places[0])
+        np.add(own, position, out=starts[row : row + count])
+        row, position = row + count, position + size
+    starts[rows] = position
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(starts), bodies])
 
 
-def _joined(data: Buffer, chunks: list[Chunk], kind: int) -> tuple[list[bytes], pa.Array]:
+def _joined(data: Buffer, chunks: list[Chunk], kind: int) -> Numbered:
     """Distinct routes (kind 1) or property blocks (2) of all chunks, and each record's number."""
     known: dict[bytes, int] = {}
     numbers = []
@@ -169,10 +196,12 @@ def _joined(data: Buffer, chunks: list[Chunk], kind: int) -> tuple[list[bytes], 
     return list(known), pa.array(np.concatenate(numbers))
 
 
-def _named(routes: list[bytes]) -> tuple[pa.StringArray, pa.StringArray]:
-    """Exchanges and routing keys. What is not UTF-8 is shown with marks where it is not."""
-    pairs = [split_octets(route) for route in routes]
-    return (
-        pa.array([exchange.decode(errors="replace") for exchange, _ in pairs], pa.string()),
-        pa.array([key.decode(errors="replace") for _, key in pairs], pa.string()),
-    )
+def exchanges_column(routes: list[bytes]) -> pa.StringArray:
+    """What is not UTF-8 is shown with marks where it is not; so it is of routing keys."""
+    names = [split_octets(route)[0].decode(errors="replace") for route in routes]
+    return pa.array(names, pa.string())
+
+
+def routing_keys_column(routes: list[bytes]) -> pa.StringArray:
+    names = [split_octets(route)[1].decode(errors="replace") for route in routes]
+    return pa.array(names, pa.string())

@@ -1,12 +1,14 @@
 """Cuts a long answer into pieces of whole chunks, so that nobody holds all of it.
 
-A piece has a buffer of its own, since Arrow arrays stay in it. What is left of a chunk at its end
-is copied to the beginning of the next one.
+Two buffers take turns, since memory that is used for the first time costs more than what is done
+with it here. So a piece is good until the one after the next is asked for: while somebody decodes
+one, the next may be on its way. What is left of a chunk at its end is copied to the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from typing import Final
 
 from pyspark_warren.errors import MalformedAnswer
@@ -25,22 +27,25 @@ class BrokenOff(Exception):
 
 def whole_chunks(read_into: Callable[[memoryview], int]) -> Iterator[memoryview]:
     """Pieces of what `read_into` gives until that is nothing. Raises BrokenOff."""
+    buffers = [memoryview(bytearray(PIECE_BYTES)) for _ in range(2)]
     rest = memoryview(b"")
-    while True:
-        size = max(PIECE_BYTES, HEADER_BYTES, _first_size(rest))
-        buffer = memoryview(bytearray(size))
+    for turn in cycle((0, 1)):
+        size = max(HEADER_BYTES, _first_size(rest))
+        if size > len(buffers[turn]):
+            buffers[turn] = memoryview(bytearray(size))
+        buffer = buffers[turn]
         buffer[: len(rest)] = rest
         filled = len(rest)
-        while filled < size and (count := read_into(buffer[filled:])):
+        while filled < len(buffer) and (count := read_into(buffer[filled:])):
             filled += count
         end = end_of_whole(buffer[:filled])
         if end:
             yield buffer[:end].toreadonly()
         rest = buffer[end:filled]
-        if filled < size:
+        if filled < len(buffer):
             break
     if rest:
-        raise BrokenOff
+        raise BrokenOff("within a chunk")
 
 
 def _first_size(data: memoryview) -> int:

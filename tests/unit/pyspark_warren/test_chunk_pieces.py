@@ -32,7 +32,7 @@ class Arriving:
 
 @pytest.mark.parametrize("step", [1, 63, 64, 100, 1_000, 10_000])
 def test_pieces_are_whole_chunks_and_together_everything(step: int) -> None:
-    pieces = list(whole_chunks(Arriving(b"".join(CHUNKS), step).read_into))
+    pieces = [bytes(piece) for piece in whole_chunks(Arriving(b"".join(CHUNKS), step).read_into)]
     assert b"".join(pieces) == b"".join(CHUNKS)
     ends = {sum(len(chunk) for chunk in CHUNKS[:n]) for n in range(11)}
     position = 0
@@ -50,7 +50,7 @@ def test_a_chunk_longer_than_a_piece_is_one_all_the_same(
     monkeypatch: pytest.MonkeyPatch, piece_bytes: int
 ) -> None:
     monkeypatch.setattr(chunk_pieces, "PIECE_BYTES", piece_bytes)
-    pieces = list(whole_chunks(Arriving(b"".join(CHUNKS), 64).read_into))
+    pieces = [bytes(piece) for piece in whole_chunks(Arriving(b"".join(CHUNKS), 64).read_into)]
     assert b"".join(pieces) == b"".join(CHUNKS)
     assert len(pieces) >= 5
 
@@ -65,3 +65,15 @@ def test_an_answer_that_ends_within_a_chunk_is_broken_off(data: bytes) -> None:
 def test_an_answer_that_is_not_made_of_chunks_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedAnswer):
         list(whole_chunks(Arriving(data, 64).read_into))
+
+
+def test_a_piece_is_good_while_the_next_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_pieces, "PIECE_BYTES", 300)
+    pieces = whole_chunks(Arriving(b"".join(CHUNKS), 64).read_into)
+    together = b""
+    piece = next(pieces)
+    while piece:
+        following = next(pieces, memoryview(b""))
+        together += piece
+        piece = following
+    assert together == b"".join(CHUNKS)
