@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -17,6 +18,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from acceptance.actions import eventually
+from acceptance.control import Control
 from acceptance.raw_client import RawClient, encode_properties
 from broker_process import BrokerProcess
 from durability.conftest import MakeBroker
@@ -48,8 +50,8 @@ class Heard:
     def _hear(self, _channel: Any, method: Any, properties: Any, _body: bytes) -> None:
         headers = properties.headers
         self.events.append((method.routing_key, headers))
-        _, kind, what = method.routing_key.split(".")
-        if what == "state":
+        if method.routing_key.endswith(".state"):
+            _, kind, _ = method.routing_key.split(".")
             self.states[kind, headers["name"]] = headers["state"]
 
     def in_flow(self) -> tuple[bool, bool, bool]:
@@ -141,6 +143,93 @@ def test_routing_that_takes_all_the_time_is_told_of_by_connections_in_flow_alone
         eventually(lambda: heard.in_flow() == (False, False, False), WITHIN_S)
     assert not heard.of("warren.channel.state")
     assert not heard.of("warren.queue.state")
+
+
+IDENTITY = {
+    "queue": {"vhost", "name", "type"},
+    "connection": {"name", "pid", "vhost", "user", "user_provided_name"},
+    "channel": {"name", "pid", "connection", "number", "vhost", "user"},
+    "node": set[str](),
+}
+FIGURES = {
+    "queue": {
+        "state", "messages", "messages_ready", "messages_unacknowledged", "message_bytes",
+        "messages_paged_out", "consumers", "head_message_age_ms",
+    },
+    "connection": {"state", "channels", "send_pend"},
+    "channel": {
+        "state", "consumer_count", "prefetch_count", "messages_unacknowledged",
+        "messages_unconfirmed",
+    },
+    "node": {
+        "interval_ms", "busy_percent", "cpu_percent", "memory_used", "memory_limit", "disk_free",
+        "disk_free_limit", "alarms", "connections", "channels", "queues", "consumers", "messages",
+        "messages_ready", "messages_unacknowledged", "head_message_age_ms", "connections_in_flow",
+        "connections_blocked", "channels_in_flow", "queues_in_flow", "events_dropped", "left_out",
+    },
+}  # fmt: skip
+QUEUE_COUNTS = {"publish", "deliver_get", "redeliver", "ack"}
+COUNTS = QUEUE_COUNTS | {"confirm", "return_unroutable", "drop_unroutable"}
+COUNTED = {
+    "queue": QUEUE_COUNTS,
+    "connection": {"recv_oct", "send_oct"},
+    "channel": COUNTS,
+    "node": COUNTS | {"disk_reads", "disk_writes"},
+}
+
+
+@pytest.mark.warren_only
+def test_figures_come_every_interval_with_the_headers_that_are_documented(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker("warren.telemetry_interval = 200")
+    broker.start()
+    with client_of(broker) as client, hearing(broker, "warren.*.stats") as heard:
+        declare(client, "q")
+        client.send_bytes(publish_frames(b"four", b"\0\0", routing_key="q") * 3)
+
+        def is_told(kind: str, **about: Any) -> bool:
+            heard.listen()
+            return bool(heard.of(f"warren.{kind}.stats", **about))
+
+        full = {"messages": 3, "messages_ready": 3, "message_bytes": 12, "publish": 3}
+        eventually(lambda: is_told("queue", name="q", **full), WITHIN_S)
+        eventually(lambda: is_told("channel", publish=3, number=1), WITHIN_S)
+        eventually(lambda: is_told("connection", channels=1), WITHIN_S)
+        eventually(lambda: is_told("node", publish=3, messages=3, connections=2), WITHIN_S)
+    page = (Path(__file__).parents[2] / "docs" / "TELEMETRY.md").read_text()
+    for kind, identity in IDENTITY.items():
+        names = identity | FIGURES[kind] | COUNTED[kind]
+        rates = {f"{name}_rate" for name in COUNTED[kind]}
+        told = heard.of(f"warren.{kind}.stats")[-1]
+        assert told.keys() == {"node", "timestamp_in_ms"} | names | rates
+        assert not {name for name in names if f"`{name}`" not in page}
+
+
+@pytest.mark.warren_only
+def test_who_is_blocked_by_an_alarm_is_told_and_for_how_long(make_broker: MakeBroker) -> None:
+    broker = make_broker("warren.telemetry_interval = 200")
+    broker.start()
+    control = Control(f"http://127.0.0.1:{broker.http_port}")
+    with client_of(broker) as client, hearing(broker, "#") as heard:
+        declare(client, "q")
+        control.ok("set_vm_memory_high_watermark 0")
+        client.send_bytes(publish_frames(b"no room", b"\0\0", routing_key="q"))
+
+        def is_told(key: str, **about: Any) -> bool:
+            heard.listen()
+            return bool(heard.of(key, **about))
+
+        eventually(lambda: is_told("alarm.set", source="memory"), WITHIN_S)
+        eventually(lambda: is_told("warren.connection.state", state="blocked"), WITHIN_S)
+        eventually(
+            lambda: is_told("warren.node.stats", alarms="memory", connections_blocked=1), WITHIN_S
+        )
+        control.ok("set_vm_memory_high_watermark 0.4")
+        over = {"state_before": "blocked", "state": "running"}
+        eventually(lambda: is_told("warren.connection.state", **over), WITHIN_S)
+        assert heard.of("alarm.cleared", source="memory")
+        assert heard.of("warren.connection.state", **over)[0]["duration_ms"] > 0
 
 
 def _is_busy(heard: Heard) -> bool:
