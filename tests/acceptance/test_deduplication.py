@@ -180,3 +180,30 @@ def test_what_is_published_again_after_sigkill_is_there_once(mortal: BrokerProce
         publish(channel, "", "window", number, b"%d" % number)
     assert drain(channel, "window") == [b"%d" % number for number in numbers]
     channel.connection.close()
+
+
+def test_an_exchange_that_is_told_to_remembers_over_a_stop_and_none_over_a_kill(
+    mortal: BrokerProcess,
+) -> None:
+    """An id must not outlive its message: what is published again would be dropped."""
+    channel = open_channel(mortal)
+    for kind in ("disk", "memory"):
+        window = {"x-cache-size": 10, "x-cache-persistence": kind}
+        channel.exchange_declare(kind, TYPE, durable=True, arguments=window)
+        channel.queue_declare(kind, durable=True)
+        channel.queue_bind(kind, kind, "")
+        publish(channel, kind, "", "a", b"before")
+    mortal.restart()
+    channel = open_channel(mortal)
+    for kind in ("disk", "memory"):
+        publish(channel, kind, "", "a", b"after")
+        publish(channel, kind, "", "b", b"new")
+    assert drain(channel, "disk") == [b"before", b"new"]
+    assert drain(channel, "memory") == [b"before", b"after", b"new"]
+    mortal.kill()
+    mortal.start()
+    channel = open_channel(mortal)
+    for kind in ("disk", "memory"):
+        publish(channel, kind, "", "b", b"again")
+        assert drain(channel, kind)[-1] == b"again"
+    channel.connection.close()

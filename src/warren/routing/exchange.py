@@ -64,6 +64,14 @@ class Exchange:
         return self._matcher.match(routing_key, headers)
 
     @property
+    def saved_window(self) -> DeduplicatingMatcher | None:
+        """What of it a stop in good order saves, if anything."""
+        matcher = self._matcher
+        if isinstance(matcher, DeduplicatingMatcher) and matcher.is_saved:
+            return matcher
+        return None
+
+    @property
     def bindings_count(self) -> int:
         """Of how many bindings it is the source."""
         return self._bindings_count

@@ -13,8 +13,10 @@ NAME_FILE: Final = "node"
 # Of a node of a cluster: which one that is.
 MEMBER_FILE: Final = "member"
 METADATA_FILE: Final = "metadata.sqlite"
+# Ids that exchanges remember, as the last stop in good order left them.
+WINDOWS_FILE: Final = "exchange-windows"
 # What a node makes in its directory, besides the lock that it holds while it runs.
-_OWN_FILES: Final = (NAME_FILE, MEMBER_FILE, "lease", f"{METADATA_FILE}*")
+_OWN_FILES: Final = (NAME_FILE, MEMBER_FILE, "lease", f"{METADATA_FILE}*", f"{WINDOWS_FILE}*")
 _OWN_DIRECTORIES: Final = ("msg_stores",)
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

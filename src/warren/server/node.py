@@ -38,6 +38,7 @@ from warren.server.data_directory import (
     check_metadata,
     claim_data_directory,
 )
+from warren.server.exchange_windows import ExchangeWindows
 from warren.server.governor import MemoryGovernor
 from warren.server.listener import (
     AmqpListener,
@@ -207,6 +208,9 @@ class Node:
         self.governor.start()
         parts.callback(self.governor.stop)
         parts.push_async_callback(self.broker.stop)
+        windows = ExchangeWindows(self.config.data_dir, self.broker.vhosts)
+        await windows.recall()
+        parts.push_async_callback(windows.save)
         await http.start(self._application())
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
         parts.push_async_callback(self._close_connections)
