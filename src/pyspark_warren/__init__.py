@@ -6,14 +6,16 @@
     df.writeStream.format("warren")     the same, batch after batch
 
 Spark looks for packages of such a name and takes their `DefaultSource`; where it does not find this
-one, `register(spark)` tells it. Options are described at :class:`WarrenDataSource`.
+one, `register(spark)` tells it. `local_session()` makes a session to try it with. Options are
+described at :class:`WarrenDataSource`.
 """
 
 from __future__ import annotations
 
 from pyspark_warren.errors import WarrenError
+from pyspark_warren.session import local_session
 from pyspark_warren.source import WarrenDataSource, register
 
 DefaultSource = WarrenDataSource
 
-__all__ = ["DefaultSource", "WarrenDataSource", "WarrenError", "register"]
+__all__ = ["DefaultSource", "WarrenDataSource", "WarrenError", "local_session", "register"]

@@ -1,11 +1,11 @@
-"""The broker in the process of a test, and pytest's fixtures for it, used as anybody would."""
+"""The broker in the process of a test, and pytest's fixtures for it.
+
+The example of docs/TESTING.md is run with the other guides.
+"""
 
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +20,6 @@ from warren.server.config_file import ConfigError
 from warren.server.sockets import CannotListenError
 from warren.testing import InProcessBroker, running_broker
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "TESTING.md"
 MEMORY_DISK: Final = Path("/dev/shm")
 START_S_MAX: Final = 0.3
 STARTS_TRIED_MAX: Final = 30
@@ -28,18 +27,6 @@ STARTS_TRIED_MAX: Final = 30
 
 def connect(broker: InProcessBroker) -> pika.BlockingConnection:
     return pika.BlockingConnection(pika.URLParameters(broker.url))
-
-
-def test_the_example_in_the_documentation_runs_as_it_stands(tmp_path: Path) -> None:
-    example = re.search(r"```python\n(# test_orders.py\n.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert example is not None
-    (tmp_path / "test_orders.py").write_text(example[1])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
-    run = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
-    )
-    assert "4 passed" in run.stdout, run.stdout + run.stderr
-    assert run.returncode == 0
 
 
 def test_a_start_takes_less_than_three_tenths_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
