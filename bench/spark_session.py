@@ -30,6 +30,7 @@ def spark_session(directory: Path, cores: int = 2) -> Iterator[SparkSession]:
         SparkSession.builder.master(f"local[{cores}]")
         .appName("warren bench")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "2g")
