@@ -8,6 +8,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from broker_process import BrokerProcess
 from pyspark_warren import register
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -53,6 +54,15 @@ def test_a_stream_is_cut_into_partitions_and_nothing_is_read_twice(
     frame = read(spark, http_url, stream, minPartitions=4)
     assert frame.rdd.getNumPartitions() == 4
     assert sorted(row.offset for row in frame.select("offset").collect()) == list(range(RECORDS))
+
+
+def test_a_directory_of_segments_is_read_like_any_other_file(
+    spark: SparkSession, channel: BlockingChannel, stream: str, broker: BrokerProcess
+) -> None:
+    fill(channel, stream)
+    directory = broker.ask(f"/api/warren/streams/%2F/{stream}")["directory"]
+    rows = spark.read.format("warren").load(directory).collect()
+    assert sorted((row.queue, row.offset) for row in rows) == [(stream, n) for n in range(RECORDS)]
 
 
 def test_a_span_of_offsets_is_read(
