@@ -23,7 +23,7 @@ from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 STEPS = 4_000
-# A slow disk needs more of them until so many messages have been on it alone.
+# A slow disk needs more of them, and is waited for, until so many messages have been on it alone.
 STEPS_MAX = 40_000
 PAGED_OUT_MIN = 20
 JOURNAL_BYTES = 64 * 1_024
@@ -91,6 +91,7 @@ class Load:
         self.published = 0
         self.switches = 0
         self.paged_out_most = 0
+        self.is_disk_slow = False
 
     async def step(self) -> None:
         action = self.rng.choices(
@@ -150,6 +151,8 @@ class Load:
         self.ready = {level: [] for level in self.ready}
 
     async def rest(self) -> None:
+        if self.is_disk_slow:
+            await self.world.storage.index.flush()
         await asyncio.sleep(0.002)
         self.paged_out_most = max(self.paged_out_most, self.world.on_disk_only)
 
@@ -174,6 +177,7 @@ def test_mode_switches_under_load_lose_nothing_and_keep_the_order(
         load = Load(world, queue, seed, priorities)
         steps = 0
         while steps < STEPS or (load.paged_out_most <= PAGED_OUT_MIN and steps < STEPS_MAX):
+            load.is_disk_slow = steps >= STEPS
             await load.step()
             steps += 1
         assert load.switches > 10
