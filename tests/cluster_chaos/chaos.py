@@ -31,8 +31,8 @@ from warren.metadata.store import MetadataError
 
 QUEUES: Final = tuple(f"mail-{i}" for i in range(6))
 REST_S_MAX: Final = ANSWER_S_MAX + 30.0
-AGREE_S_MAX: Final = 90.0
-DRAIN_S_MAX: Final = 120.0
+AGREE_S_MAX: Final = 240.0
+DRAIN_S_MAX: Final = 300.0
 QUIET_S: Final = 3.0
 CALM_EVERY: Final = 3
 

@@ -16,7 +16,7 @@ from cluster_chaos.world import ChaosNode, World
 PAUSE_S_MAX: Final = 20.0
 CUT_S_MAX: Final = 25.0
 DOWN_S_MAX: Final = 12.0
-WELL_S_MAX: Final = 60.0
+WELL_S_MAX: Final = 240.0
 
 
 @contextmanager

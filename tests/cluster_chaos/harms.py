@@ -32,7 +32,7 @@ from warren.metadata.store import MetadataError
 Harm: TypeAlias = Callable[[World, random.Random, float], Iterator[str]]
 Fault: TypeAlias = Callable[[World, ChaosNode], AbstractContextManager[None]]
 
-IN_SYNC_S_MAX: Final = 120.0
+IN_SYNC_S_MAX: Final = 300.0
 FULL_S_MAX: Final = 8.0
 REFILL_S: Final = 0.1
 

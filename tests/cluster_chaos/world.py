@@ -20,7 +20,7 @@ AMQP_PORT: Final = 5672
 HTTP_PORT: Final = 15672
 CLUSTER_PORT: Final = 25672
 SECRET: Final = "known to all"
-READY_S_MAX: Final = 90.0
+READY_S_MAX: Final = 300.0
 # Files that fit a small disk, and no alarm before it is really full.
 SMALL: Final = """
 msg_store_file_size_limit = 1MiB
