@@ -6,7 +6,7 @@ from typing import Any
 
 from pika.adapters.blocking_connection import BlockingChannel
 
-from cluster.nodes import ClusterOfNodes
+from cluster.nodes import ClusterOfNodes, eventually
 
 BINDINGS = 2_500
 # In etcd's default bounds a transaction has 128 operations.
@@ -54,5 +54,9 @@ def test_a_connection_takes_many_exclusive_queues_with_it(
     for number in range(QUEUES):
         channel.queue_declare(f"{name}-{number}", exclusive=True)
     connection.close()
-    left = {queue["name"] for queue in cluster.nodes[0].ask("/api/queues/%2F")}
-    assert not any(queue.startswith(name) for queue in left)
+
+    def are_gone() -> bool:
+        left = {queue["name"] for queue in cluster.nodes[0].ask("/api/queues/%2F")}
+        return not any(queue.startswith(name) for queue in left)
+
+    eventually(are_gone, "all are gone")

@@ -244,8 +244,9 @@ def test_a_connection_is_closed_by_any_node(
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
         channel.connection.process_data_events(time_limit=30)
     assert closed.value.reply_code == 320
-    assert apis[2].get("connections", connection["name"]).status == 404
-    assert apis[2].delete("connections", connection["name"]).status == 404
+    name = connection["name"]
+    eventually(lambda: apis[2].get("connections", name).status == 404, "it is shown no more")
+    assert apis[2].delete("connections", name).status == 404
 
 
 def test_all_connections_of_a_user_are_closed_by_any_node(
