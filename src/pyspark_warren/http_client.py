@@ -236,6 +236,17 @@ class QueueClient:
         return f"no answer from {asked} in {self._patience_s:g} s; the last: {problem}"
 
     def _send(self, request: _Request) -> HTTPResponse:
+        """A connection that was kept for long may have been closed meanwhile: that is no fault."""
+        is_kept = self._connection is not None
+        try:
+            return self._exchange(request)
+        except ConnectionError:
+            if not is_kept:
+                raise
+            self.close()
+            return self._exchange(request)
+
+    def _exchange(self, request: _Request) -> HTTPResponse:
         endpoint = self._endpoint
         if self._connection is None:
             self._connection = _connection_to(endpoint)

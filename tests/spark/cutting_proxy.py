@@ -22,6 +22,7 @@ class CuttingProxy:
         self.port: int = self._listener.getsockname()[1]
         self.cuts_made = 0
         self.bytes_passed = 0
+        self._clients: list[socket.socket] = []
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -35,10 +36,17 @@ class CuttingProxy:
     ) -> None:
         self._listener.close()
 
+    def hang_up(self) -> None:
+        """On everybody, as a server does that has waited long enough for another request."""
+        for client in self._clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self._clients.append(client)
                 broker = socket.create_connection(self._target)
                 limit = self._bytes_max if self._cuts_left > 0 else None
                 self._cuts_left -= 1

@@ -26,6 +26,7 @@ from pyspark_warren.errors import (
     PublishFailed,
     QueueMissing,
 )
+from pyspark_warren.http_client import QueueClient
 from pyspark_warren.options import parse_sink_options, parse_source_options
 from pyspark_warren.publications import Encoder
 from pyspark_warren.publisher import Publisher
@@ -87,6 +88,19 @@ def test_answers_that_break_off_are_gone_on_with(
         url = f"http://127.0.0.1:{proxy.port}"
         assert all_offsets(url=url, queue=stream, minPartitions="1") == list(range(RECORDS))
         assert proxy.cuts_made == 2
+
+
+def test_a_connection_that_was_closed_while_it_was_idle_is_no_fault(
+    stream: str, broker: BrokerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    with CuttingProxy(("127.0.0.1", broker.http_port), 0, cuts=0) as proxy:
+        dead = f"http://127.0.0.1:{free_port()}"
+        url = f"http://127.0.0.1:{proxy.port},{dead}"
+        with QueueClient(parse_endpoints(url), "/") as client:
+            assert client.extent(stream).end == 0
+            proxy.hang_up()
+            assert client.extent(stream).end == 0
+    assert caplog.text == ""
 
 
 def test_a_broker_that_is_gone_fails_a_task_after_a_while(
