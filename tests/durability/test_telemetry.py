@@ -30,7 +30,7 @@ Faulty = tuple[BrokerProcess, DiskFaults]
 KINDS = ("connection", "channel", "queue")
 WITHIN_S = 90.0
 MIB = 1_048_576
-SYNC_MS = 1_500
+SYNC_MS = 5_000
 SMALL, LARGE = 1_000, 20_000
 BINDINGS = 10
 
