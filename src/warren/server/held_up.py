@@ -36,6 +36,6 @@ class HeldUp:
         return "" if self._throttle is None else self._throttle.bottleneck()
 
     @property
-    def full_reads(self) -> int:
-        """How often more was waiting to be read than one turn takes."""
-        return self._reading.full_reads
+    def backlog_bytes(self) -> int:
+        """What it has sent and nobody has got round to reading."""
+        return self._reading.backlog_bytes

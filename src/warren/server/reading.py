@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from warren.server.sockets import unread_bytes
+
 
 class Reading:
-    __slots__ = ("_loop", "_transport", "full_reads", "is_on")
+    __slots__ = ("_loop", "_transport", "is_on")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
         self._loop = loop
         self._transport = transport
         self.is_on = True
-        self.full_reads = 0
-        """How often there was more than one turn takes."""
 
     def pause(self) -> None:
         if self.is_on:
@@ -25,9 +25,13 @@ class Reading:
             self.is_on = True
             self._transport.resume_reading()
 
+    @property
+    def backlog_bytes(self) -> int:
+        """What the client has sent and the loop, which wants it, has not got round to reading."""
+        return unread_bytes(self._transport) if self.is_on else 0
+
     def yield_turn(self) -> None:
         """There is more to read, and the loop would go on reading: let the others have a turn."""
-        self.full_reads += 1
         self._transport.pause_reading()
         self._loop.call_soon(self._continue)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import fcntl
 import socket
+import sys
+import termios
 from typing import Final
 
 from warren.server.config_values import Endpoint
@@ -73,3 +77,13 @@ def format_peer(peername: object) -> str:
 def is_loopback(host: str) -> bool:
     """Whether a peer's address is this machine's own, also written as IPv6."""
     return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
+
+
+def unread_bytes(transport: asyncio.BaseTransport) -> int:
+    """What the system holds of what has come; 0 where nobody says."""
+    found = transport.get_extra_info("socket")
+    try:
+        answer = fcntl.ioctl(found.fileno(), termios.FIONREAD, bytes(4))
+    except (AttributeError, OSError, ValueError):
+        return 0
+    return int.from_bytes(answer, sys.byteorder)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
 import pytest
 
 from warren.flow.states import MEMORY_MS
+from warren.server.sockets import unread_bytes
 from warren.server.telemetry.busyness import Busyness, awake_ns
 from warren.server.telemetry.rounds import UNCHANGED_MS, Rounds
-from warren.server.telemetry.states import Backlogs, Reads, StateWatch, Turn
-
-BUFFER = 1_000
+from warren.server.telemetry.states import BACKLOG_BYTES_MIN, Backlogs, StateWatch, Turn
 
 
 def test_a_change_of_state_is_told_once_with_how_long_the_one_before_lasted() -> None:
@@ -40,33 +42,26 @@ def test_what_is_gone_is_forgotten_and_counts_no_more() -> None:
     assert (watch.count("flow"), watch.state_of("b")) == (1, "running")
 
 
-@pytest.mark.parametrize(
-    ("reads", "busy", "is_behind"),
-    [
-        (Reads(14, 4_000), 0.95, True),
-        (Reads(14, 4_000), 0.5, False),
-        (Reads(10, 4_000), 0.95, False),
-        (Reads(11, 4_000), 0.95, False),
-    ],
-    ids=["busy and full", "not busy", "nothing full", "mostly small reads"],
-)
-def test_a_connection_is_behind_if_most_of_it_came_in_full_reads_of_a_busy_loop(
-    reads: Reads, busy: float, is_behind: bool
-) -> None:
-    backlogs = Backlogs[str](BUFFER)
-    assert not backlogs.is_behind("c", Reads(10, 0), 1.0, 0), "nobody has looked before"
-    backlogs.end()
-    assert backlogs.is_behind("c", reads, busy, 500) is is_behind
-
-
-def test_being_behind_is_remembered_for_a_while() -> None:
-    backlogs = Backlogs[str](BUFFER)
+def test_being_behind_takes_more_than_a_request_and_is_remembered_for_a_while() -> None:
+    backlogs = Backlogs[str]()
+    waiting = {0: 0, 500: BACKLOG_BYTES_MIN - 1, 1_000: BACKLOG_BYTES_MIN, 1_999: 0, 2_000: 0}
     shown = []
-    for now_ms, reads in ((0, Reads(1, 0)), (500, Reads(9, 8_000)), (1_499, Reads(9, 8_000))):
-        shown.append(backlogs.is_behind("c", reads, 1.0, now_ms))
+    for now_ms, backlog_bytes in waiting.items():
+        shown.append(backlogs.is_behind("c", backlog_bytes, now_ms))
         backlogs.end()
-    assert shown == [False, True, True]
-    assert not backlogs.is_behind("c", Reads(9, 8_000), 1.0, 500 + MEMORY_MS)
+    assert shown == [False, False, True, True, False]
+    assert MEMORY_MS == 1_000
+
+
+def test_what_a_client_has_sent_and_nobody_has_read_can_be_seen() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        transport = asyncio.BaseTransport({"socket": here})
+        assert unread_bytes(transport) == 0
+        there.sendall(bytes(1_234))
+        assert unread_bytes(transport) == 1_234
+    assert unread_bytes(transport) == 0, "it is closed"
+    assert unread_bytes(asyncio.BaseTransport()) == 0
 
 
 def test_told_is_what_has_changed_and_now_and_then_what_has_not() -> None:

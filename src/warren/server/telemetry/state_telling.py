@@ -9,10 +9,9 @@ from warren.broker.events import NOBODY, Properties
 from warren.flow.states import FLOW, MEMORY_MS, RUNNING
 from warren.queues.queue import Queue
 from warren.server.connection import AmqpConnection
-from warren.server.context import READ_BUFFER_BYTES
 from warren.server.telemetry.busyness import Busyness
 from warren.server.telemetry.figures import Place, identity_of_connection, identity_of_queue
-from warren.server.telemetry.states import Backlogs, Reads, StateWatch, Turn
+from warren.server.telemetry.states import BUSY_SHARE_MIN, Backlogs, StateWatch, Turn
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -31,7 +30,7 @@ class StateTelling:
         self.queues = StateWatch[Queue]()
         self._node = node
         self._events = node.broker.events
-        self._backlogs = Backlogs[AmqpConnection](READ_BUFFER_BYTES)
+        self._backlogs = Backlogs[AmqpConnection]()
         self._busyness = Busyness()
 
     def look(self) -> Iterator[None]:
@@ -53,8 +52,8 @@ class StateTelling:
             watch.end()
 
     def _look_at_connection(self, connection: AmqpConnection, now_ms: int, busy: float) -> None:
-        reads = Reads(connection.full_reads, connection.reader.octets)
-        is_behind = self._backlogs.is_behind(connection, reads, busy, now_ms)
+        backlog_bytes = connection.backlog_bytes if busy >= BUSY_SHARE_MIN else 0
+        is_behind = self._backlogs.is_behind(connection, backlog_bytes, now_ms)
         state = connection.shown_state(MEMORY_MS)
         if state == RUNNING and is_behind:
             state = FLOW

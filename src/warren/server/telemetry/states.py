@@ -3,23 +3,23 @@
 A connection that one of the credits holds shows `flow`, as do its channel and perhaps the queue:
 see `flow/states.py`. That leaves the first stage, channels: they are as fast as the processor, and
 when that is not fast enough nothing is exhausted, the loop just never sleeps. What can be seen is
-that clients are ahead of it: bytes wait in a socket's buffer, so reads find as much as a turn takes
-(`Reading.full_reads`). A client that sends much at once is ahead, too, for a moment; therefore
+that clients are ahead of it: what they have sent waits in the system's buffers. A client that
+sends much at once is ahead, too, for a moment, and others wait a little whenever the loop is
+busy; therefore
 
-    busy for most of the time since the last look, and most of what was read came in full reads
+    busy for most of the time since the last look, and now more bytes wait than a request has
 
 is what `flow` means for a connection that nothing else holds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from warren.flow.states import MEMORY_MS, RUNNING
 
 BUSY_SHARE_MIN: Final = 0.8
-FULL_SHARE_MIN: Final = 0.5
+BACKLOG_BYTES_MIN: Final = 16_384
 
 Thing = TypeVar("Thing")
 
@@ -30,13 +30,6 @@ class Turn(NamedTuple):
     state: str
     before: str
     duration_ms: int
-
-
-class Reads(NamedTuple):
-    """Of a connection, ever: how many filled the buffer, and how many bytes came."""
-
-    full: int
-    octets: int
 
 
 class StateWatch(Generic[Thing]):
@@ -71,38 +64,20 @@ class StateWatch(Generic[Thing]):
         self._held, self._seen = {}, {}
 
 
-@dataclass(slots=True)
-class _Intake:
-    """What had been read from a connection at the last look, and when it was behind last."""
-
-    full_reads: int
-    octets: int
-    behind_at_ms: int | None
-
-
 class Backlogs(Generic[Thing]):
     """Which connections send more than the loop gets round to, now or lately."""
 
-    def __init__(self, buffer_bytes: int) -> None:
-        self._buffer_bytes = buffer_bytes
-        self._before: dict[Thing, _Intake] = {}
-        self._seen: dict[Thing, _Intake] = {}
+    def __init__(self) -> None:
+        self._before: dict[Thing, int] = {}
+        self._seen: dict[Thing, int] = {}
 
-    def is_behind(self, thing: Thing, reads: Reads, busy: float, now_ms: int) -> bool:
-        """As `StateWatch.look`. One that was never read in full is not remembered."""
-        if not reads.full:
+    def is_behind(self, thing: Thing, backlog_bytes: int, now_ms: int) -> bool:
+        """As `StateWatch.look`; the backlog is that of a busy loop, or 0."""
+        at_ms = now_ms if backlog_bytes >= BACKLOG_BYTES_MIN else self._before.get(thing)
+        if at_ms is None or now_ms - at_ms >= MEMORY_MS:
             return False
-        before = self._before.get(thing)
-        seen = self._seen[thing] = _Intake(reads.full, reads.octets, None)
-        if before is None:
-            return False
-        full, octets = reads.full - before.full_reads, reads.octets - before.octets
-        is_mostly_full = full * self._buffer_bytes >= FULL_SHARE_MIN * octets
-        if busy >= BUSY_SHARE_MIN and full and is_mostly_full:
-            seen.behind_at_ms = now_ms
-            return True
-        seen.behind_at_ms = before.behind_at_ms
-        return seen.behind_at_ms is not None and now_ms - seen.behind_at_ms < MEMORY_MS
+        self._seen[thing] = at_ms
+        return True
 
     def end(self) -> None:
         self._before, self._seen = self._seen, {}
