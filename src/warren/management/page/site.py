@@ -24,10 +24,14 @@ from warren.management.page.signing import SESSION_S, Signer, key_of
 from warren.management.page.visit import FORM_BYTES_MAX, Visit
 from warren.management.paths import PathTree, path_parts
 from warren.management.resource import Resource
+from warren.metadata.store import MetadataUnavailable
+from warren.server.logs import EventLog
 
 if TYPE_CHECKING:
     from warren.management.page.rendering import Renderer
     from warren.server.node import Node
+
+_log: Final = EventLog("management")
 
 Handler: TypeAlias = Callable[[Visit], Awaitable[Response]]
 
@@ -44,6 +48,11 @@ _HEADERS: Final = {
     "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
+}
+_OUR_FAULT: Final = "Warren could not make this page; the broker's log says why."
+_REASONS: Final = {
+    404: "There is no such page.",
+    405: "This page cannot be asked for like that.",
 }
 _OURS: Final = frozenset({"same-origin", "none"})
 
@@ -107,25 +116,30 @@ class Site:
             found = self._tree.find(path_parts(request))
         except UnicodeDecodeError:
             found = None
-        if found is None:
-            return no_such_object().response()
-        page, parts = found
+        page, parts = (None, {}) if found is None else found
         visit = Visit(self, request, parts)
         try:
+            self._recognise(visit)
             return await self._respond(visit, page)
         except Refused as refused:
             return await _refusal_page(visit, refused.status, refused.reason)
         except Refusal as refusal:
-            return refusal.response()
+            return await _refusal(visit, refusal)
+        except MetadataUnavailable as error:
+            return await _refusal(visit, Refusal(503, "unavailable", str(error)))
         except ClientDisconnect:
             return Response(b"", 400)
+        except Exception as error:  # noqa: BLE001 - a fault of ours; who looks gets a page all the same
+            _log.exception("page cannot be shown", error, path=request.url.path)
+            return await _refusal(visit, Refusal(500, "Internal Server Error", _OUR_FAULT))
 
-    async def _respond(self, visit: Visit, page: Page) -> Response:
+    async def _respond(self, visit: Visit, page: Page | None) -> Response:
+        if page is None:
+            raise no_such_object()
         method = visit.request.method
         handler = page.handler(method)
         if handler is None:
             raise EmptyRefusal(405)
-        self._recognise(visit)
         if not page.is_open and not visit.is_signed_in:
             return _to_login(visit)
         if method == "POST":
@@ -198,6 +212,14 @@ def _require_same_site(request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
         raise Refused(403, "This form came from another site.")
+
+
+async def _refusal(visit: Visit, refusal: Refusal) -> Response:
+    """A page for a person, and what RabbitMQ answers for a program."""
+    if visit.is_partial or "text/html" in visit.request.headers.get("accept", ""):
+        reason = _REASONS.get(refusal.status, str(refusal.reason))
+        return await _refusal_page(visit, refusal.status, reason)
+    return refusal.response()
 
 
 async def _refusal_page(visit: Visit, status: int, reason: str) -> Response:

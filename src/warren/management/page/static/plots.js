@@ -3,6 +3,8 @@
 
 (() => {
   const HEIGHT = 190;
+  // Of the axis: with less, few samples would all stand at the same minute.
+  const SPAN_S_MIN = 60;
   const FORMATS = { rate: (v) => v == null ? "–" : short(v) + "/s", count: short, size };
   const plots = new Map();
 
@@ -46,6 +48,10 @@
     return splits.map((split) => time(split, isShort));
   }
 
+  function span(plot, low, high) {
+    return low == null ? [null, null] : [Math.min(low, high - SPAN_S_MIN), high];
+  }
+
   // Steps of a size are steps of powers of two.
   function increments() {
     const found = [];
@@ -64,7 +70,7 @@
       height: HEIGHT,
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       legend: { live: true },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1)] } },
+      scales: { x: { range: span }, y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1)] } },
       axes: [{ ...axis, size: 34, space: 80, values: times }, { ...axis, size: 66, ...(isLimited ? { incrs: increments() } : {}), values: (_, splits) => splits.map(format) }],
       series: [
         { label: "At", value: shown((t) => t == null ? "–" : time(t)) },
