@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
 from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
 from pyspark_warren.jobs.watching import Progress, Watch
 
 __all__ = [
-    "DeadLetters", "DeadLettersOptions", "IngestOptions", "Ingested", "Progress", "ReplayOptions",
-    "Replayed", "Watch", "dead_letters", "ingest", "replay",
+    "AuditOptions", "Audited", "DeadLetters", "DeadLettersOptions", "IngestOptions", "Ingested",
+    "Progress", "ReplayOptions", "Replayed", "Watch", "audit", "dead_letters", "ingest", "replay",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, Final, get_type_hints
 import typer
 
 from pyspark_warren.errors import InvalidOption, WarrenError
+from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
 from pyspark_warren.jobs.queries import reason_of
@@ -22,6 +23,7 @@ from pyspark_warren.jobs.session import SessionOptions, make_session
 from pyspark_warren.jobs.showing import ShownWatch, stopped_by_signals
 
 EXIT_FAILED: Final = 1
+EXIT_FOUND: Final = 2
 EXIT_USAGE: Final = 64
 
 app = typer.Typer(
@@ -65,6 +67,22 @@ def _show_replayed(done: Replayed) -> str:
     return f"{done.messages} messages {verb}"
 
 
+def _show_audited(done: Audited) -> str:
+    lines = [
+        f"{name}: {node.messages} messages in {node.queues} queues, {node.file_bytes} bytes of "
+        f"files, {node.garbage:.0%} of them not messages"
+        for name, node in done.nodes.items()
+    ]
+    lines += [
+        f"{one.kind}: {one.queue!r} in {one.vhost!r}, id {one.message_id}, {one.hash}, {one.copies}"
+        for one in done.differences
+    ]
+    lines += [f"damage: {text}" for text in done.damage]
+    lines += [f"confirmed and missing: {identity}" for identity in done.confirmed_missing]
+    verdict = "the copies are the same" if done.is_sound else "the copies are NOT the same"
+    return "\n".join([*lines, verdict])
+
+
 JOBS: Final = (
     Job(
         "ingest",
@@ -98,6 +116,17 @@ JOBS: Final = (
         Dead-letter queues are looked at and left as they are, unless --redrive is given.
         """,
     ),
+    Job(
+        "audit",
+        AuditOptions,
+        audit,
+        _show_audited,
+        """Compare what the nodes of a cluster have on their disks, message by message.
+
+        Ends with code 2 if copies of a queue differ, something is damaged, or something confirmed
+        is missing.
+        """,
+    ),
 )
 
 
@@ -122,6 +151,8 @@ def _execute(job: Job, values: dict[str, Any]) -> None:
                 raise
             _fail(f"{job.name}: {reason_of(error)}", EXIT_FAILED)
     typer.echo(job.show(result))
+    if not getattr(result, "is_sound", True):
+        raise typer.Exit(EXIT_FOUND)
 
 
 def _fail(text: str, code: int) -> None:

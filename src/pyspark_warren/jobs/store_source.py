@@ -1,0 +1,89 @@
+"""Stores of nodes as a DataFrame, a partition for each virtual host of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pyspark_warren.errors import InvalidOption
+from pyspark_warren.jobs.stores import findings, vhost_directories
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+ROWS_PER_BATCH: Final = 10_000
+SCHEMA: Final = (
+    "node string, kind string, vhost string, queue string, sequence bigint, hash string, "
+    "message_id string, bytes bigint, text string"
+)
+_ARROW: Final = pa.schema(
+    [
+        (name, pa.int64() if kind == "bigint" else pa.string())
+        for name, kind in (column.split() for column in SCHEMA.split(", "))
+    ]
+)
+
+
+def parse_nodes(text: str) -> dict[str, str]:
+    """`a=/data/a,b=/data/b`: names and data directories. Raises InvalidOption."""
+    nodes: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, path = part.strip().partition("=")
+        if not (name and equals and path) or name in nodes:
+            raise InvalidOption(f"option nodes: {part.strip()!r} is not NAME=DIRECTORY, once each")
+        if not vhost_directories(Path(path)):
+            raise InvalidOption(f"option nodes: {path} is not a data directory with messages")
+        nodes[name] = path
+    return nodes
+
+
+class StorePartition(InputPartition):
+    def __init__(self, node: str, directory: str) -> None:
+        super().__init__(f"{node}:{directory}")
+        self.node = node
+        self.directory = directory
+
+
+class StoreReader(DataSourceReader):
+    """Reads what nodes have on their disks."""
+
+    def __init__(self, nodes: dict[str, str]) -> None:
+        self._nodes = nodes
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [
+            StorePartition(node, str(directory))
+            for node, path in self._nodes.items()
+            for directory in vhost_directories(Path(path))
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StorePartition), "there are no others"
+        rows = [
+            {"node": partition.node, **asdict(one)} for one in findings(Path(partition.directory))
+        ]
+        for start in range(0, len(rows), ROWS_PER_BATCH):
+            yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=_ARROW)
+
+
+class StoreSource(DataSource):
+    """`spark.read.format("warren-stores").option("nodes", "a=/data/a,b=/data/b")`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "warren-stores"
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        del schema
+        return StoreReader(parse_nodes(self.options["nodes"]))

@@ -1,0 +1,85 @@
+"""`warren pipeline audit`: what nodes have on their disks is the same, or it is told what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+from pyspark.sql import SparkSession
+
+from cluster.mirrored import MirroredCluster
+from pyspark_warren.errors import InvalidOption
+from pyspark_warren.jobs import AuditOptions, audit
+
+QUEUE = "mirrored-audited"
+MESSAGES = 40
+LARGE = 9_000
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[MirroredCluster]:
+    cluster = MirroredCluster(tmp_path, size=2)
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+def body(number: int) -> bytes:
+    """Every tenth is so large that it is kept in the store of bodies."""
+    return b"<message %04d>" % number + b"." * (LARGE if number % 10 == 0 else 0)
+
+
+def forget(directory: Path, content: bytes) -> None:
+    """Delete a message by hand: what is found of it in any file is made zero."""
+    found = 0
+    for path in directory.rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        if content in data:
+            path.write_bytes(data.replace(content, bytes(len(content))))
+            found += 1
+    assert found, "it was in some file"
+
+
+def test_a_message_deleted_by_hand_from_one_mirror_is_found(
+    spark: SparkSession, cluster: MirroredCluster, tmp_path: Path
+) -> None:
+    channel = cluster.nodes[0].channel()
+    channel.queue_declare(QUEUE, durable=True)
+    cluster.await_in_sync(QUEUE)
+    channel.confirm_delivery()
+    for number in range(MESSAGES):
+        properties = pika.BasicProperties(delivery_mode=2, message_id=f"id-{number}")
+        channel.basic_publish("", QUEUE, body(number), properties)
+    for node in cluster.nodes:
+        node.kill()
+    log = tmp_path / "confirmed"
+    log.write_text("".join(f"id-{number}\n" for number in range(MESSAGES)))
+    first, second = cluster.nodes
+    options = AuditOptions(
+        nodes=f"a={first.data_dir},b={second.data_dir}", queue=QUEUE, confirmed=str(log)
+    )
+    before = audit(spark, options)
+    assert before.is_sound, (before.differences, before.damage, before.confirmed_missing)
+    assert {name: node.messages for name, node in before.nodes.items()} == {
+        "a": MESSAGES, "b": MESSAGES,
+    }  # fmt: skip
+    forget(second.data_dir, body(7)[:14])
+    forget(second.data_dir, body(20)[:14])
+    after = audit(spark, options)
+    assert not after.is_sound
+    assert {(d.kind, d.message_id, tuple(d.copies.items())) for d in after.differences} == {
+        ("missing", "id-7", (("a", 1), ("b", 0))),
+        ("missing", "id-20", (("a", 1), ("b", 0))),
+    }
+    assert after.confirmed_missing == []
+    forget(first.data_dir, body(7)[:14])
+    assert audit(spark, options).confirmed_missing == ["id-7"]
+
+
+def test_what_is_no_directory_of_a_node_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="is not a data directory"):
+        audit(spark, AuditOptions(nodes=f"a={tmp_path}"))
+    with pytest.raises(InvalidOption, match="is not NAME=DIRECTORY"):
+        audit(spark, AuditOptions(nodes=str(tmp_path)))
