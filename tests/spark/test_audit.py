@@ -1,4 +1,4 @@
-"""`warren pipeline audit`: what nodes have on their disks is the same, or it is told what is not."""
+"""`warren pipeline audit`: nodes have the same on their disks, or it is told what differs."""
 
 from __future__ import annotations
 

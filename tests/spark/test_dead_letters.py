@@ -86,7 +86,7 @@ def test_what_nobody_would_get_stays_where_it_is(
     channel.queue_unbind(origin, "amq.topic", "orders.#")
     sink = parse_sink_options({"url": amqp_url})
     redrive = Redrive(sink.endpoints, sink.vhost, Watch())
-    with pytest.raises(PublishFailed, match="no queue gets what exchange 'amq.topic' has"):
+    with pytest.raises(PublishFailed, match="no queue gets what exchange"):
         redrive.run(dead, 10, lambda *_: True)
     assert redrive.redriven == 0
     assert channel.queue_declare(dead, passive=True).method.message_count == 5

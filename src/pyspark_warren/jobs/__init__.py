@@ -6,9 +6,11 @@ from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
 from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
+from pyspark_warren.jobs.telemetry import Telemetry, TelemetryOptions, telemetry
 from pyspark_warren.jobs.watching import Progress, Watch
 
 __all__ = [
     "AuditOptions", "Audited", "DeadLetters", "DeadLettersOptions", "IngestOptions", "Ingested",
-    "Progress", "ReplayOptions", "Replayed", "Watch", "audit", "dead_letters", "ingest", "replay",
+    "Progress", "ReplayOptions", "Replayed", "Telemetry", "TelemetryOptions", "Watch", "audit",
+    "dead_letters", "ingest", "replay", "telemetry",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
+from pyspark_warren.jobs.queries import patiently
 from pyspark_warren.jobs.store_source import StoreSource, parse_nodes
 from pyspark_warren.jobs.stores import DAMAGE, FILES, LOST, MESSAGE, QUEUE
 from pyspark_warren.jobs.watching import Watch
@@ -100,7 +101,10 @@ def audit(spark: SparkSession, options: AuditOptions, watch: Watch | None = None
     WarrenError
         If a directory is none of a node.
     """
-    watch = watch or Watch()
+    return patiently(lambda: _compare(spark, options, watch or Watch()))
+
+
+def _compare(spark: SparkSession, options: AuditOptions, watch: Watch) -> Audited:
     nodes = list(parse_nodes(options.nodes))
     spark.dataSource.register(StoreSource)
     rows = spark.read.format("warren-stores").option("nodes", options.nodes).load()

@@ -21,6 +21,7 @@ from pyspark_warren.jobs.queries import reason_of
 from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
 from pyspark_warren.jobs.session import SessionOptions, make_session
 from pyspark_warren.jobs.showing import ShownWatch, stopped_by_signals
+from pyspark_warren.jobs.telemetry import Telemetry, TelemetryOptions, telemetry
 
 EXIT_FAILED: Final = 1
 EXIT_FOUND: Final = 2
@@ -83,6 +84,11 @@ def _show_audited(done: Audited) -> str:
     return "\n".join([*lines, verdict])
 
 
+def _show_telemetry(found: Telemetry) -> str:
+    lines = [f"{node}: {found.diagnosis(node)}" for node in found.nodes]
+    return "\n".join([*lines, f"{len(found.windows)} windows"])
+
+
 JOBS: Final = (
     Job(
         "ingest",
@@ -125,6 +131,17 @@ JOBS: Final = (
 
         Ends with code 2 if copies of a queue differ, something is damaged, or something confirmed
         is missing.
+        """,
+    ),
+    Job(
+        "telemetry",
+        TelemetryOptions,
+        telemetry,
+        _show_telemetry,
+        """Sum up what a broker tells of itself, and say what holds it up.
+
+        Rates, depth, age, flow, failovers, in windows of time; and each node's bottleneck: routing
+        CPU, queue or disk.
         """,
     ),
 )

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.plots import bars_across, stacked_bars
+from pyspark_warren.jobs.queries import patiently
 from pyspark_warren.jobs.redriving import Origin, Redrive
 from pyspark_warren.jobs.reports import Report
 from pyspark_warren.jobs.watching import Watch
@@ -127,8 +128,7 @@ def dead_letters(
     given = options.connection()
     if options.redrive and "amqp" not in options.url:
         raise InvalidOption("option url: --redrive publishes; add an address such as amqp://host")
-    rows = _counted(_chosen(died(_read(spark, options), options.error_header), options))
-    found = DeadLetters([Group(**row.asDict()) for row in rows.limit(GROUPS_MAX).collect()])
+    found = DeadLetters(patiently(lambda: _groups(spark, options)))
     watch.say(f"{found.messages} dead letters in {len(found.groups)} groups")
     if options.report:
         report_of(found, options).write(options.report)
@@ -142,6 +142,11 @@ def dead_letters(
             redrive.run(queue[0], limit, options.is_wanted)
             found.redriven += redrive.redriven
     return found
+
+
+def _groups(spark: SparkSession, options: DeadLettersOptions) -> list[Group]:
+    rows = _counted(_chosen(died(_read(spark, options), options.error_header), options))
+    return [Group(**row.asDict()) for row in rows.limit(GROUPS_MAX).collect()]
 
 
 def died(messages: DataFrame, error_header: str) -> DataFrame:
@@ -193,7 +198,8 @@ def _counted(rows: DataFrame) -> DataFrame:
 def _length(spark: SparkSession, options: DeadLettersOptions, queue: str) -> int:
     """How many there are now: what comes later, and what comes back, is not looked at."""
     reader = spark.read.format("warren").options(**options.connection())
-    return reader.option("queue", queue).option("includeHeaders", "false").load().count()
+    reader = reader.option("queue", queue).option("includeHeaders", "false")
+    return patiently(lambda: reader.load().count())
 
 
 def report_of(found: DeadLetters, options: DeadLettersOptions) -> Report:

@@ -152,7 +152,7 @@ def ingest(spark: SparkSession, options: IngestOptions, watch: Watch | None = No
         goes on from there.
     """
     job = _Ingest(spark, options, watch or Watch())
-    run_query(job.start(), job.watch)
+    run_query(job.start, job.watch)
     job.compact()
     return job.done
 

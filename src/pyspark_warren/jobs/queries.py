@@ -3,13 +3,17 @@
 A stop waits for the batch under way, for a while: nothing would be lost without it, since batches
 are run again, but work would. Whatever ends the query is told in one line of its own words, not in
 the JVM's.
+
+Spark gives a Python worker ten seconds to start, which cannot be changed, and on a machine with too
+much to do that may not be enough. Then nothing has been done yet, and it is tried again.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.errors import PySparkException, StreamingQueryException
 
@@ -21,16 +25,38 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.5
 BATCH_PATIENCE_S: Final = 60.0
+STARTS_MAX: Final = 6
+_SLOW_START: Final = "Python worker failed to connect back"
 # What an error of Python looks like by the time it has been through the JVM.
 _OWN_ERROR: Final = re.compile(r"^(?:[\w.]*\.)?(\w+): (.+)$")
+
+T = TypeVar("T")
 
 
 class JobFailed(WarrenError):
     """A job could not go on; the text says why."""
 
 
-def run_query(query: StreamingQuery, watch: Watch) -> None:
-    """Raises JobFailed if the query fails."""
+def patiently(action: Callable[[], T]) -> T:
+    """Does it again if Spark could not start a worker in time; what it does must bear that."""
+    for _ in range(STARTS_MAX - 1):
+        try:
+            return action()
+        except PySparkException as error:
+            if _SLOW_START not in str(error):
+                raise
+    return action()
+
+
+def run_query(start: Callable[[], StreamingQuery], watch: Watch) -> None:
+    """Starts a query and sees to its end. Raises JobFailed if it fails."""
+    try:
+        patiently(lambda: _run(start(), watch))
+    except StreamingQueryException as error:
+        raise JobFailed(reason_of(error)) from error
+
+
+def _run(query: StreamingQuery, watch: Watch) -> None:
     try:
         while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
             if watch.is_stopping:
@@ -38,8 +64,6 @@ def run_query(query: StreamingQuery, watch: Watch) -> None:
                 _finish_batch(query)
                 query.stop()
                 return
-    except StreamingQueryException as error:
-        raise JobFailed(reason_of(error)) from error
     finally:
         if query.isActive:
             query.stop()

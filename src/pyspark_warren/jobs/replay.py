@@ -22,7 +22,7 @@ from pyspark_warren.errors import InvalidOption
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.ingest import HOUR_FORMAT
 from pyspark_warren.jobs.lake import MESSAGES, Lake
-from pyspark_warren.jobs.queries import run_query
+from pyspark_warren.jobs.queries import patiently, run_query
 from pyspark_warren.jobs.watching import Progress, Watch
 from pyspark_warren.options import parse_sink_options, parse_source_options
 from pyspark_warren.reading import open_client, resolve
@@ -30,6 +30,7 @@ from pyspark_warren.source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FILES_PER_BATCH: Final = 64
 OFFSETS_PER_BATCH: Final = 100_000
@@ -120,7 +121,7 @@ class _Replay:
         self._ends = {} if options.lake is not None else self._find_ends()
 
     def run(self) -> Replayed:
-        found = self._count(self._chosen(self._all()))
+        found = patiently(lambda: self._count(self._chosen(self._all())))
         for (exchange, key), count in found.routes.items():
             self._watch.say(f"{count} to exchange {exchange!r} with routing key {key!r}")
         if not self._options.yes:
@@ -226,18 +227,20 @@ class _Replay:
         return max(1, min(parallelism, self._options.rate or parallelism))
 
     def _publish(self, total: int) -> None:
+        with self._state() as state:
+            run_query(lambda: self._start(state), self._watch)
+        if not self._watch.is_stopping:
+            self._watch.advance(Progress(total, total, "published"))
+
+    def _start(self, state: str) -> StreamingQuery:
         rows = self._chosen(self._growing()).coalesce(self._tasks())
         if "value" not in rows.columns:
             raise InvalidOption("option lake: it was made without --keep-value, so bodies are gone")
         # Whoever published first is not who publishes now, and the broker would say so.
         properties = F.col("properties").dropFields("user_id")
         rows = rows.select(*COLUMNS).withColumn("properties", properties)
-        with self._state() as state:
-            writer = rows.writeStream.format("warren").options(**self._sink)
-            writer = writer.option("checkpointLocation", state)
-            run_query(writer.trigger(availableNow=True).start(), self._watch)
-        if not self._watch.is_stopping:
-            self._watch.advance(Progress(total, total, "published"))
+        writer = rows.writeStream.format("warren").options(**self._sink)
+        return writer.option("checkpointLocation", state).trigger(availableNow=True).start()
 
     def _state(self) -> AbstractContextManager[str]:
         if self._options.state is not None:

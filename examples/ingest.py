@@ -1,0 +1,37 @@
+"""Publishes orders to a stream and puts them into a lake; those that do not decode go aside."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from pyspark_warren import register
+from pyspark_warren.jobs import IngestOptions, ingest
+
+spark = SparkSession.builder.appName("ingest").getOrCreate()
+register(spark)
+
+orders = spark.range(10_000).selectExpr(
+    # Every hundredth has no total.
+    "if(id % 100 = 0, 'what?', to_json(struct(id, id * 1.5 as total))) as value",
+    "concat('orders.', if(id % 2 = 0, 'new', 'changed')) as routing_key",
+)
+options = {"url": "http://localhost:15672", "exchange": "amq.topic", "queue": "orders"}
+# Reading once declares the stream and binds it to the exchange, before anything is published.
+spark.read.format("warren").options(**options, routingKey="orders.#").load().count()
+orders.write.format("warren").mode("append").options(
+    url="amqp://localhost", exchange="amq.topic"
+).save()
+
+done = ingest(
+    spark,
+    IngestOptions(
+        url="http://localhost:15672",
+        queue="orders",
+        lake="lake",
+        format="json",
+        schema="id BIGINT NOT NULL, total DOUBLE NOT NULL",
+        once=True,
+    ),
+)
+print(f"{done.messages} orders and {done.quarantined} in quarantine")
+spark.read.parquet("lake/quarantine").groupBy("reason").count().show(truncate=False)
