@@ -42,16 +42,15 @@ class Telemetry:
         self._interval_ms = node.config.telemetry_interval_ms
         self._due_ms = 0
         self._tellers: tuple[StateTelling, FigureTelling] | None = None
-        self._step: Iterator[None] | None = None
+        self._under_way: Iterator[None] | None = None
 
     def start(self) -> None:
         context = self._node.context
         context.timers.call_later(min(STATE_INTERVAL_MS, self._interval_ms), self.start)
         if not any(self._node.broker.events.wants(event) for event in _EVENTS):
             self._tellers = None
-        elif self._step is None:
-            self._step = self._round(context.clock.now_ms())
-            self._go_on()
+        elif self._under_way is None:
+            self._go_on(self._round(context.clock.now_ms()))
 
     def _round(self, now_ms: int) -> Iterator[None]:
         if self._tellers is None:
@@ -64,9 +63,10 @@ class Telemetry:
             self._due_ms = now_ms + self._interval_ms
             yield from figures.tell()
 
-    def _go_on(self) -> None:
-        assert self._step is not None, "a round is under way"
-        for _ in self._step:
-            asyncio.get_running_loop().call_soon(self._go_on)
+    def _go_on(self, steps: Iterator[None]) -> None:
+        """One that fails is over, and the loop reports it; the next one begins anew."""
+        self._under_way = None
+        for _ in steps:
+            self._under_way = steps
+            asyncio.get_running_loop().call_soon(self._go_on, steps)
             return
-        self._step = None
