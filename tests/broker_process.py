@@ -38,10 +38,11 @@ class Address(NamedTuple):
 
 
 # Below what systems give to outgoing connections, of which tests make many: a port that was free a
-# moment ago stays free until it is used, and while a broker is being started again. Tests of other
-# processes look for ports here, too, so whoever has one locks the byte of its number in a file; the
-# system takes that lock back when the process ends.
-_PORTS: Final = range(20_000, 32_000)
+# moment ago stays free until it is used, and while a broker is being started again. Above those
+# that `warren cluster` takes by itself. Tests of other processes look for ports here, too, so
+# whoever has one locks the byte of its number in a file; the system takes that lock back when the
+# process ends.
+_PORTS: Final = range(26_000, 32_000)
 _PORTS_FILE: Final = Path(tempfile.gettempdir()) / f"warren-test-ports-{os.getuid()}"
 _given_ports: set[int] = set()
 
