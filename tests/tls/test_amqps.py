@@ -154,6 +154,21 @@ def test_a_client_that_shows_a_certificate_of_another_authority_is_refused(
     assert tls_broker.await_line(HANDSHAKE_FAILED, "unable to get local issuer certificate")
 
 
+def test_a_client_that_shows_no_certificate_is_refused_where_one_is_wanted(
+    authority: Authority, tmp_path: Path
+) -> None:
+    wanted = TlsBroker(tmp_path, authority, "ssl_options.fail_if_no_peer_cert = true\n")
+    wanted.start()
+    try:
+        with pytest.raises(REFUSED):
+            BlockingConnection(wanted.parameters(wanted.context()))
+        assert wanted.await_line(HANDSHAKE_FAILED, "the client shows no certificate")
+        shown = wanted.context(authority.issue("with-one"))
+        BlockingConnection(wanted.parameters(shown)).close()
+    finally:
+        wanted.stop()
+
+
 def test_a_client_that_does_not_trust_the_broker_is_named_in_the_log(
     tls_broker: TlsBroker, tmp_path: Path
 ) -> None:
