@@ -28,7 +28,7 @@ from live_broker import connection_parameters
 
 Faulty = tuple[BrokerProcess, DiskFaults]
 KINDS = ("connection", "channel", "queue")
-WITHIN_S = 90.0
+WITHIN_S = 180.0
 MIB = 1_048_576
 SYNC_MS = 5_000
 SMALL, LARGE = 1_000, 20_000
