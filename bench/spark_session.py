@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +22,10 @@ def spark_session(directory: Path, cores: int = 2) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from pyspark_warren.java import ensure_java
+    from pyspark_warren.worker_python import use_this_python
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     ensure_java()
+    use_this_python()
     session = (
         SparkSession.builder.master(f"local[{cores}]")
         .appName("warren bench")

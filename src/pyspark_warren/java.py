@@ -48,23 +48,25 @@ def ensure_java() -> None:
         raise JavaMissing(
             f"Spark needs Java {OLDEST_VERSION} or later: install one, or pip install 'warren[jre]'"
         )
-    os.environ["JAVA_HOME"] = str(make_home(installed, _cache()))
+    os.environ["JAVA_HOME"] = str(make_home(installed, cache_directory()))
 
 
 def make_home(java: Path, below: Path) -> Path:
     """A JAVA_HOME whose `bin/java` runs this one without the argument that it would not take."""
-    home = below / "java-home"
-    shim = home / "bin" / "java"
     script = _SHIM.format(lacking=_LACKING, java=shlex.quote(str(java)))
-    if shim.exists() and shim.read_text() == script:
-        return home
-    shim.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may be doing the same, and must not find half of it.
-    draft = shim.with_name(f"java.{os.getpid()}")
+    return write_program(below / "java-home" / "bin" / "java", script).parent.parent
+
+
+def write_program(path: Path, script: str) -> Path:
+    """Unless it is there. Another process may do the same, and must not find half of it."""
+    if path.exists() and path.read_text() == script:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
     draft.write_text(script)
     draft.chmod(0o755)
-    draft.replace(shim)
-    return home
+    draft.replace(path)
+    return path
 
 
 _SHIM: Final = """\
@@ -105,5 +107,6 @@ def _java_of_pip() -> Path | None:
     return Path(JAVA)
 
 
-def _cache() -> Path:
+def cache_directory() -> Path:
+    """Where programs of ours are kept that Spark runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warren"

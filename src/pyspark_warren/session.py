@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from pyspark_warren.java import ensure_java
 from pyspark_warren.source import register
+from pyspark_warren.worker_python import use_this_python
 
 _HOST: Final = "127.0.0.1"
 _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
@@ -31,8 +30,7 @@ def local_session(name: str = "warren") -> SparkSession:
         If there is no Java that Spark would run on.
     """
     ensure_java()
-    # Spark's workers find this package if they run the Python that it is installed for.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    use_this_python()
     builder = SparkSession.builder.master("local[2]").appName(name)
     session = builder.config(map=_SETTINGS).getOrCreate()
     register(session)

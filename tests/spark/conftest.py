@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,15 @@ from pyspark.sql import SparkSession
 
 from broker_process import BrokerProcess
 from pyspark_warren.java import ensure_java
+from pyspark_warren.worker_python import use_this_python
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # Workers run with the Python of the tests, not with the first one of the path.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     ensure_java()
+    use_this_python()
+    # For workers to connect; others may want the processors.
+    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = "300"
     session = (
         SparkSession.builder.master("local[2]")
         .appName("warren tests")
@@ -33,6 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "1")
         # One worker process is kept for the next task, instead of one for each.
         .config("spark.python.worker.reuse", "true")
+        .config("spark.python.authenticate.socketTimeout", "300s")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()

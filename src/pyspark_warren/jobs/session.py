@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -48,9 +46,10 @@ def make_session(name: str, options: SessionOptions) -> SparkSession:
     """Raises InvalidOption for a setting that is none."""
     from pyspark.sql import SparkSession
 
+    from pyspark_warren.worker_python import use_this_python
+
     ensure_java()
-    # Workers run with this Python, not with the first one of the path.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    use_this_python(is_local=options.master.startswith("local"))
     settings = {**_DEFAULTS, **_given(options)}
     if options.master.startswith("local"):
         settings.setdefault("spark.driver.host", "127.0.0.1")
