@@ -228,7 +228,7 @@ def test_who_is_blocked_by_an_alarm_is_told_and_for_how_long(make_broker: MakeBr
         control.ok("set_vm_memory_high_watermark 0.4")
         over = {"state_before": "blocked", "state": "running"}
         eventually(lambda: is_told("warren.connection.state", **over), WITHIN_S)
-        assert heard.of("alarm.cleared", source="memory")
+        eventually(lambda: is_told("alarm.cleared", source="memory"), WITHIN_S)
         assert heard.of("warren.connection.state", **over)[0]["duration_ms"] > 0
 
 

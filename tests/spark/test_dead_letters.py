@@ -10,6 +10,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
+from acceptance.actions import eventually, ready_count
 from pyspark_warren.errors import InvalidOption, PublishFailed
 from pyspark_warren.jobs import DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.redriving import Redrive
@@ -62,7 +63,7 @@ def test_dead_letters_are_counted_and_sent_back_to_where_they_died(
     assert method is not None
     assert (body, method.exchange, method.routing_key) == (b"0", "amq.topic", "orders.0")
     assert properties.headers["x-redrive-count"] == 1
-    assert channel.queue_declare(dead, passive=True).method.message_count == 4
+    eventually(lambda: ready_count(channel, dead) == 4)
 
 
 def test_all_that_died_are_counted_by_what_they_have_in_common(
@@ -89,4 +90,4 @@ def test_what_nobody_would_get_stays_where_it_is(
     with pytest.raises(PublishFailed, match="no queue gets what exchange"):
         redrive.run(dead, 10, lambda *_: True)
     assert redrive.redriven == 0
-    assert channel.queue_declare(dead, passive=True).method.message_count == 5
+    eventually(lambda: ready_count(channel, dead) == 5)  # back when it is noticed that it has gone
