@@ -143,13 +143,14 @@ class LocalCluster:
                 raise CannotRunError("no node is left")
             time.sleep(POLL_S)
 
-    def stop(self) -> None:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """SIGKILL is for what nobody wants again: nodes then hand nothing over first."""
         self.is_stopping = True
         self._take_signals()
         self._say("stopping ...")
         for group in (self.nodes, [self.etcd]):
             for child in group:
-                child.send(signal.SIGTERM)
+                child.send(number)
             deadline = time.monotonic() + STOP_S_MAX
             for child in group:
                 self._await_end(child, deadline)

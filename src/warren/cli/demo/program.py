@@ -88,7 +88,7 @@ def _with_cluster(cluster: LocalCluster, screen: Screen, wishes: Wishes) -> int:
             signal.pause()
         return code
     finally:
-        cluster.stop()
+        cluster.stop(signal.SIGKILL)
 
 
 def _verdict(reading: Reading, story: Story, screen: Screen) -> int:
