@@ -34,7 +34,7 @@ from bench.spark_session import cpu_s_of_tree, spark_pid, spark_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS: Final = 500_000
+ROWS: Final = 1_000_000
 BODY_BYTES: Final = 1_024
 PARTITIONS: Final = (1, 2, 4, 8)
 STREAM: Final = "rows"
