@@ -16,6 +16,16 @@ from broker_process import BrokerProcess
 from pyspark_warren.java import ensure_java
 from pyspark_warren.worker_python import use_this_python
 
+# Spark starts several processes for whatever it does; on a busy machine that takes its time.
+TIMEOUT_S = 1_200
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_here = item.path.is_relative_to(Path(__file__).parent)
+        if is_here and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

@@ -71,7 +71,6 @@ def chaos(tmp_path: Path) -> Iterator[Chaos]:
     chaos.end()
 
 
-@pytest.mark.timeout(1_200)
 def test_each_message_is_in_the_lake_once_after_kills_of_driver_workers_and_broker(
     spark: SparkSession, chaos: Chaos
 ) -> None:

@@ -117,3 +117,16 @@ def test_other_metadata_stores_are_refused_clearly(
     assert done.returncode == 78
     assert words in done.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_pipeline_without_spark_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None; sys.argv = ['warren', 'pipeline', 'ingest'];"
+        "from warren.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=WITHIN_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 69
+    assert "pip install 'warren[spark]'" in done.stderr

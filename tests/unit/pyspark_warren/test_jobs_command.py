@@ -1,0 +1,56 @@
+"""`warren pipeline` on the command line, as far as it goes without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from pyspark_warren.jobs import plots
+from pyspark_warren.jobs.command import JOBS, app
+from pyspark_warren.jobs.queries import reason_of
+from pyspark_warren.jobs.reports import Report
+
+WIDE = {"COLUMNS": "200", "TERM": "dumb"}
+
+
+@pytest.mark.parametrize("name", [job.name for job in JOBS])
+def test_every_job_says_what_it_takes(name: str) -> None:
+    shown = CliRunner().invoke(app, [name, "--help"], env=WIDE)
+    assert shown.exit_code == 0
+    assert "--master" in shown.output
+
+
+def test_the_five_jobs_are_there() -> None:
+    assert {job.name for job in JOBS} == {"ingest", "replay", "deadletters", "audit", "telemetry"}
+
+
+def test_what_is_missing_or_wrong_is_said_before_spark_starts() -> None:
+    missing = CliRunner().invoke(app, ["ingest", "--url", "http://localhost"], env=WIDE)
+    assert missing.exit_code == 2
+    assert "--lake" in missing.output
+    wrong = CliRunner().invoke(app, ["audit", "--nodes", "a=/data", "--conf", "nonsense"], env=WIDE)
+    assert wrong.exit_code == 64
+    assert "--conf nonsense: is not KEY=VALUE" in wrong.output
+
+
+def test_an_error_is_told_in_the_words_of_whoever_raised_it() -> None:
+    text = (
+        "[STREAM_FAILED] Query terminated: Traceback (most recent call last):\n"
+        '  File "source.py", line 1, in schema\n'
+        "pyspark_warren.errors.QueueMissing: there is no 'q'\n SQLSTATE: 38000"
+    )
+    assert reason_of(Exception(text)) == "there is no 'q'"
+
+
+def test_a_report_is_one_file_and_shows_what_is_in_it_as_text() -> None:
+    report = Report("A <title>")
+    report.plot(plots.lines(["a", "b", "c"], {"<s>": [1.0, None, 3.0]}))
+    report.plot(plots.stacked_bars(["a"], {"x": [2.0], "y": [3.0]}))
+    report.plot(plots.bars_across({"<name>": 5.0}))
+    report.table(["n"], [[1_000], [None], ["<b>"]])
+    page = report.page()
+    assert "A &lt;title&gt;" in page
+    assert "&lt;name&gt;" in page
+    assert "<td>&lt;b&gt;</td>" in page
+    assert "1,000" in page
+    assert "http" not in page.replace("http-equiv", "")
