@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from broker_process import broker_command
 
-PATIENCE_S: Final = 240.0
+PATIENCE_S: Final = 900.0
 POLL_S: Final = 0.1
 # In local mode Spark runs a failed task again only if it is told to.
 MASTER: Final = "local[2,4]"

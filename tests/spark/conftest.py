@@ -17,7 +17,7 @@ from pyspark_warren.java import ensure_java
 from pyspark_warren.worker_python import use_this_python
 
 # Spark starts several processes for whatever it does; on a busy machine that takes its time.
-TIMEOUT_S = 1_200
+TIMEOUT_S = 3_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
