@@ -2,17 +2,15 @@
 
 A confirm means that all copies have the message on disk (RabbitMQ's quorum queue: two of three).
 Full speed tells the rate and what a message costs all nodes together; a given rate tells how long a
-confirm takes: once as it comes, and once with processors that are kept from sleeping (`awake`). The
-clusters run one after the other, since a machine has room for one.
+confirm takes. The clusters run one after the other, since a machine has room for one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from bench.awake import processors_awake
 from bench.brokers import NotInstalled
 from bench.clusters import CLUSTERS, Cluster
 from bench.load import LoadFailed, Measurement, disturbances, losses, measure, median, run
@@ -42,14 +40,12 @@ class Place:
     """Where the clients are; the queue is led by the first."""
     load: str
     paced: bool = False
-    awake: bool = False
 
 
 PLACES: Final = (
     Place("clients on its master's node", 0, f"{DURABLE} {ACKS}"),
     Place("clients on a mirror's node", 1, f"{DURABLE} {ACKS}"),
     Place("1000 msg/s", 0, f"{DURABLE} {PACED}", paced=True),
-    Place("1000 msg/s, processors awake", 0, f"{DURABLE} {PACED}", paced=True, awake=True),
 )
 Found = dict[Place, dict[tuple[str, str], Measurement]]
 """By cluster and kind of queue."""
@@ -75,9 +71,8 @@ def mirrored(
     table.notes.append(
         f"Three nodes, one after the other cluster; median of {repeats} runs of {seconds:g} s. One "
         "publisher with a window of 500 confirms, one consumer with acknowledgements. CPU is that "
-        "of all nodes, and of etcd. Processors are kept awake by what gives way to everything, as "
-        "those of virtual machines take long to wake. The last three columns are Warren's relative "
-        "to that row; a smaller CPU and p99 are better."
+        "of all nodes, and of etcd. The last three columns are Warren's relative to that row; a "
+        "smaller CPU and p99 are better."
     )
     return table
 
@@ -107,10 +102,7 @@ def _run(cluster: Cluster, place: Place, queue: str, seconds: float) -> Measurem
     run(home, f"{named} --drain --expect 1".split())
     pids = ",".join(map(str, cluster.pids))
     load = f"{named} --size 1024 {place.load} --delete-after --time {seconds} --broker-pid {pids}"
-    if not place.awake:
-        return measure(node, load.split())
-    with processors_awake():  # which are not the others that a disturbance comes from
-        return replace(measure(node, load.split()), others_busy_cores=0.0)
+    return measure(node, load.split())
 
 
 def _add_rows(table: Table, place: Place, results: Mapping[tuple[str, str], Measurement]) -> None:
@@ -140,7 +132,7 @@ def _relative(place: Place, ours: Measurement, theirs: Measurement) -> tuple[str
 
 def _aims(found: Found) -> list[str]:
     """What was wanted, and what came of it, in a line each."""
-    full, _, paced, awake = (found[place] for place in PLACES)
+    full, _, paced = (found[place] for place in PLACES)
     ours = ("Warren", MIRRORED)
     lines = []
     for kind, wanted in ((MIRRORED, RATE_WANTED), (QUORUM, RATE_BESIDE_QUORUM_WANTED)):
@@ -151,8 +143,7 @@ def _aims(found: Found) -> list[str]:
     if ours in full:
         cpu = f"{full[ours].cpu_us:.1f} us (wanted: at most {CPU_US_WANTED})"
         lines.append(f"CPU of all nodes per message: {cpu}.")
-    for results, how in ((paced, ""), (awake, ", processors awake")):
-        if ours in results:
-            p99 = f"{results[ours].confirm_p99_ms:.1f} ms (wanted: below {CONFIRM_P99_MS_WANTED})"
-            lines.append(f"Confirm p99 at 1000 msg/s{how}: {p99}.")
+    if ours in paced:
+        p99 = f"{paced[ours].confirm_p99_ms:.1f} ms (wanted: below {CONFIRM_P99_MS_WANTED})"
+        lines.append(f"Confirm p99 at 1000 msg/s: {p99}.")
     return lines
