@@ -13,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -25,6 +26,7 @@ MQLOAD_SOURCE: Final = ROOT.parent / "shared" / "bench" / "mqload.c"
 MQLOAD: Final = ROOT / "build" / "mqload"
 WARREN_PERF: Final = (str(Path(sys.executable).with_name("warren")), "perf")
 BUSY_CORES_WORTH_SAYING: Final = 0.3
+STOLEN_CORES_WORTH_SAYING: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Measurement:
     lost: float
     duplicates: float
     others_busy_cores: float
+    stolen_cores: float = 0.0
+    """That the host of a virtual machine had given to others while there was work."""
 
 
 class LoadFailed(Exception):
@@ -78,7 +82,9 @@ def run(
 def measure(
     broker: Broker, options: Sequence[str], program: Sequence[str] | None = None
 ) -> Measurement:
+    stolen_s, began = _stolen_s(), time.monotonic()
     report = run(broker, options, program)
+    stolen_cores = (_stolen_s() - stolen_s) / (time.monotonic() - began)
     latency, confirm = report["latency_us"], report.get("confirm_latency_us")
     return Measurement(
         rate=report["consume_rate"],
@@ -90,7 +96,14 @@ def measure(
         lost=report["missing"],
         duplicates=report["duplicates"],
         others_busy_cores=report["other_busy_cores"],
+        stolen_cores=stolen_cores,
     )
+
+
+def _stolen_s() -> float:
+    """Since the machine was started."""
+    ticks = Path("/proc/stat").read_text().split(maxsplit=9)[8]
+    return int(ticks) / os.sysconf("SC_CLK_TCK")
 
 
 def median(measurements: Sequence[Measurement]) -> Measurement:
@@ -113,11 +126,14 @@ def losses(what: str, result: Measurement) -> list[str]:
 
 
 def disturbances(results: Iterable[Measurement]) -> list[str]:
-    busy_cores = max((result.others_busy_cores for result in results), default=0.0)
-    if busy_cores <= BUSY_CORES_WORTH_SAYING:
-        return []
-    note = (
-        f"Other processes kept up to {busy_cores:.1f} cores busy meanwhile, so rates are too "
-        "low and latencies too high; CPU per message moves far less."
-    )
-    return [note]
+    done = list(results)
+    busy_cores = max((result.others_busy_cores for result in done), default=0.0)
+    stolen_cores = max((result.stolen_cores for result in done), default=0.0)
+    notes = []
+    if busy_cores > BUSY_CORES_WORTH_SAYING:
+        notes.append(f"Other processes kept up to {busy_cores:.1f} cores busy meanwhile.")
+    if stolen_cores > STOLEN_CORES_WORTH_SAYING:
+        notes.append(f"The host took up to {stolen_cores:.1f} cores from this machine meanwhile.")
+    if notes:
+        notes.append("So rates are too low and latencies too high; CPU per message moves far less.")
+    return notes
