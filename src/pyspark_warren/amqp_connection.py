@@ -64,6 +64,7 @@ class AmqpConnection:
         self._reader: FrameSource = DeliveryReader()
         self._events: list[Ack | Method] = []
         self._failure: Exception | None = None
+        self.frame_max = FRAME_BYTES_MAX
         self._output = OutputBuffer(FRAME_BYTES_MAX, _UNBOUNDED, lambda: None)
         try:
             self._socket = self._connect()
@@ -104,7 +105,7 @@ class AmqpConnection:
         )
         tune = self._call(start_ok, Connection.Tune, 0)
         frame_max = min(tune.frame_max or FRAME_BYTES_MAX, FRAME_BYTES_MAX)
-        self._output.frame_max = frame_max
+        self.frame_max = self._output.frame_max = frame_max
         self._method(Connection.TuneOk(tune.channel_max, frame_max, 0), 0)
         self._call(Connection.Open(vhost), Connection.OpenOk, 0)
         self._call(Channel.Open(), Channel.OpenOk)
@@ -138,8 +139,12 @@ class AmqpConnection:
     def send(self) -> None:
         if not self._output.size:
             return
+        self.send_frames(b"".join(self._output.take()))
+
+    def send_frames(self, frames: bytes | memoryview) -> None:
+        """Of messages, as `frame_max` allows; nothing else waits to be sent."""
         try:
-            self._socket.sendall(b"".join(self._output.take()))
+            self._socket.sendall(frames)
         except OSError as error:
             self._say_why()
             raise ConnectionLost(f"{self._endpoint}: {error}") from error

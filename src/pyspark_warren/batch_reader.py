@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -12,9 +11,9 @@ from pyspark_warren.file_client import FileClient
 from pyspark_warren.planning import Span
 from pyspark_warren.positions import EARLIEST, PositionKind
 from pyspark_warren.reading import (
-    PartitionReader,
     SnapshotPartition,
     StreamClient,
+    WarrenReader,
     clamped,
     cut_all,
     declare_if_asked,
@@ -22,23 +21,9 @@ from pyspark_warren.reading import (
     resolve,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-    from pyspark_warren.options import SourceOptions
-
-
-class WarrenBatchReader(DataSourceReader):
-    """Reads spans of streams, and snapshots of other queues, which it leaves as they are.
-
-    Parameters
-    ----------
-    options : SourceOptions
-        What to read; see :func:`pyspark_warren.options.parse_source_options`.
-    """
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+class WarrenBatchReader(WarrenReader, DataSourceReader):
+    """Reads spans of streams, and snapshots of other queues, which it leaves as they are."""
 
     def partitions(self) -> Sequence[InputPartition]:
         """
@@ -65,21 +50,6 @@ class WarrenBatchReader(DataSourceReader):
                 except NotAStream:
                     snapshots.append(SnapshotPartition(queue, self._limit(queue)))
             return [*snapshots, *cut_all(client, spans, options.partitions_min)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """
-        Fetch and decode one partition.
-
-        Parameters
-        ----------
-        partition : :class:`InputPartition`
-            One of those that :meth:`partitions` returned.
-
-        Returns
-        -------
-        iterator of PyArrow's `RecordBatch`
-        """
-        return PartitionReader(self._options).read(partition)
 
     def _span(self, client: StreamClient, queue: str) -> Span:
         extent = client.extent(queue)

@@ -1,25 +1,25 @@
 """Rows of Arrow batches into what is published: a basic.publish, properties and a body each.
 
-What rows have in common is encoded once: the publish of each route, and the properties, if rows
-differ in nothing but the body or the deduplication id. Messages are persistent unless a row says
-otherwise, and mandatory, so that one which no queue gets comes back.
+Rows become frames a block at a time (`content_frames`), by columns. What rows have in common is
+encoded once: the publish of each route, and the properties, if rows differ in nothing but the body.
+Rows with headers or properties of their own are looked at one by one for these. Messages are
+persistent unless a row says otherwise, and mandatory, so that one which no queue gets comes back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
-from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pamqp.commands import Basic
 
+from pyspark_warren.content_frames import Bytes, content_frames, joined, method_frame, numbers
 from pyspark_warren.errors import PublishFailed
 from warren.model.fields import Field, Table
-from warren.wire.codec import Message, PropertyBlock
 from warren.wire.methods import encode_method
 from warren.wire.properties import Properties, encode_properties
 
@@ -29,100 +29,112 @@ if TYPE_CHECKING:
 # As the well-known plugin has it.
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
 PERSISTENT: Final = 2
+# What is made and sent at once: enough for a socket, and a small part of the publisher's window.
+BLOCK_BYTES: Final = 524_288
+BLOCK_MESSAGES: Final = 1_024
 _ROUTES_MAX: Final = 10_000
-_LENGTH: Final = Struct(">I")
 
 
-class Publication(NamedTuple):
-    method: bytes
-    message: Message
-
-
-@dataclass(slots=True)
 class Encoder:
     """Encodes the rows of one task."""
 
-    options: SinkOptions
-    _methods: dict[tuple[str, str], bytes]
+    def __init__(self, options: SinkOptions, block_messages: int = BLOCK_MESSAGES) -> None:
+        self._options = options
+        self._block_messages = block_messages
+        self._methods: dict[tuple[str, str], bytes] = {}
 
-    def __init__(self, options: SinkOptions) -> None:
-        self.options = options
-        self._methods = {}
+    def encode(self, batch: pa.RecordBatch, frame_max: int) -> Iterator[pa.BinaryArray]:
+        """Blocks of messages, each the frames of a row. Raises PublishFailed for one it cannot."""
+        _check_filled(batch, "value", "column value")
+        for name in self._options.id_columns:
+            _check_filled(batch, name, f"option idColumns: {name}")
+        for block in self._blocks(batch):
+            bodies = block["value"].cast(pa.binary())
+            yield content_frames(
+                self._method_frames(block), self._properties(block), bodies, frame_max
+            )
 
-    def encode(self, batch: pa.RecordBatch) -> Iterator[Publication]:
-        """Raises PublishFailed for a row that cannot be published."""
-        bodies = _filled(batch, "value", pa.binary())
-        rows = zip(self._routes(batch), self._blocks(batch), bodies, strict=True)
-        for route, block, body in rows:
-            yield Publication(self._method(route), Message(b"", block, body))
+    def _blocks(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        ends = np.cumsum(pc.binary_length(batch["value"]).to_numpy(), dtype=np.int64)
+        start = 0
+        while start < batch.num_rows:
+            before = ends[start - 1] if start else 0
+            fitting = int(np.searchsorted(ends, before + BLOCK_BYTES, "right"))
+            end = min(max(fitting, start + 1), start + self._block_messages)
+            yield batch.slice(start, end - start)
+            start = end
 
-    def _routes(self, batch: pa.RecordBatch) -> Iterator[tuple[str, str]]:
-        exchanges = self._names(batch, "exchange", self.options.exchange)
-        keys = self._names(batch, "routing_key", self.options.routing_key or "")
-        return zip(exchanges, keys, strict=True)
+    def _method_frames(self, batch: pa.RecordBatch) -> Bytes:
+        """Of each row's route; made once for each route that there is."""
+        exchanges, of_exchange = _numbered(batch, "exchange", self._options.exchange)
+        keys, of_key = _numbered(batch, "routing_key", self._options.routing_key or "")
+        if len(exchanges) == len(keys) == 1:
+            return self._method_frame(exchanges[0], keys[0])
+        routes, of_route = np.unique(of_exchange * len(keys) + of_key, return_inverse=True)
+        pairs = [divmod(route, len(keys)) for route in routes.tolist()]
+        made = [self._method_frame(exchanges[exchange], keys[key]) for exchange, key in pairs]
+        return pa.array(made, pa.binary()).take(pa.array(of_route))
 
-    def _names(self, batch: pa.RecordBatch, column: str, default: str) -> list[str]:
-        if column not in batch.schema.names:
-            return [default] * batch.num_rows
-        names: list[str] = pc.fill_null(batch[column], default).to_pylist()
-        return names
-
-    def _method(self, route: tuple[str, str]) -> bytes:
-        method = self._methods.get(route)
-        if method is None:
+    def _method_frame(self, exchange: str, routing_key: str) -> bytes:
+        route = (exchange, routing_key)
+        made = self._methods.get(route)
+        if made is None:
             if len(self._methods) >= _ROUTES_MAX:
                 self._methods.clear()
-            exchange, routing_key = route
             publish = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=True)
             try:
-                method = encode_method(publish)
+                made = method_frame(encode_method(publish))
             except ValueError as error:
                 raise PublishFailed(
                     f"exchange {exchange!r}, key {routing_key!r}: {error}"
                 ) from None
-            self._methods[route] = method
-        return method
+            self._methods[route] = made
+        return made
 
-    def _blocks(self, batch: pa.RecordBatch) -> Iterator[PropertyBlock]:
-        names = batch.schema.names
-        ids = _ids(batch, self.options.id_columns)
-        if not {"headers", "properties", "message_id"} & set(names):
-            if ids is None:
-                block = PropertyBlock(encode_properties(Properties(delivery_mode=PERSISTENT)))
-                return iter([block] * batch.num_rows)
-            return map(_block_of_id, ids)
-        return _full_blocks(batch, ids)
+    def _properties(self, batch: pa.RecordBatch) -> Bytes:
+        """The blocks that they are sent as."""
+        ids = _ids(batch, self._options.id_columns)
+        if {"headers", "properties", "message_id"} & set(batch.schema.names):
+            return pa.array(_full_blocks(batch, ids), pa.binary())
+        return _PERSISTENT_BLOCK if ids is None else _blocks_of_ids(ids)
 
 
-def _filled(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> list[bytes]:
-    column = batch[name]
-    if column.null_count:
-        raise PublishFailed(f"column {name} is null in {column.null_count} rows; fill it first")
-    bodies: list[bytes] = column.cast(kind).to_pylist()
-    return bodies
+_PERSISTENT_BLOCK: Final = encode_properties(Properties(delivery_mode=PERSISTENT))
 
 
-def _ids(batch: pa.RecordBatch, columns: tuple[str, ...]) -> list[str] | None:
+def _check_filled(batch: pa.RecordBatch, name: str, called: str) -> None:
+    if nulls := batch[name].null_count:
+        raise PublishFailed(f"{called} is null in {nulls} rows; fill it first")
+
+
+def _numbered(batch: pa.RecordBatch, column: str, default: str) -> tuple[list[str], np.ndarray]:
+    """The distinct names, and which of them each row has."""
+    if column not in batch.schema.names:
+        return [default], np.zeros(batch.num_rows, dtype=np.int64)
+    encoded = pc.fill_null(batch[column], default).dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+def _ids(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.StringArray | None:
     """Text that is the same for no two different ids: colons within a part are escaped."""
     if not columns:
         return None
     parts = []
     for name in columns:
-        column = batch[name]
-        if column.null_count:
-            raise PublishFailed(f"option idColumns: {name} is null in {column.null_count} rows")
-        text = column.cast(pa.string())
-        escaped = pc.replace_substring(pc.replace_substring(text, "%", "%25"), ":", "%3A")
-        parts.append(escaped)
-    ids: list[str] = pc.binary_join_element_wise(*parts, ":").to_pylist()
-    return ids
+        text = batch[name].cast(pa.string())
+        parts.append(pc.replace_substring(pc.replace_substring(text, "%", "%25"), ":", "%3A"))
+    return pc.binary_join_element_wise(*parts, ":")
 
 
-def _block_of_id(identity: str) -> PropertyBlock:
-    """Headers of the id alone, and persistent: what encode_properties makes of it, but quickly."""
-    raw = identity.encode()
-    table = _HEADER_START + _LENGTH.pack(len(raw)) + raw
-    return PropertyBlock(_FLAGS_OF_ID + _LENGTH.pack(len(table)) + table + bytes((PERSISTENT,)))
+def _blocks_of_ids(ids: pa.StringArray) -> pa.BinaryArray:
+    """Headers of the id alone, and persistent: what encode_properties makes of each."""
+    lengths = pc.binary_length(ids).to_numpy()
+    table_lengths = numbers(lengths + len(_HEADER_START) + 4, ">u4")
+    raw = ids.cast(pa.binary())
+    return joined(
+        _FLAGS_OF_ID, table_lengths, _HEADER_START, numbers(lengths, ">u4"), raw,
+        bytes((PERSISTENT,)),
+    )  # fmt: skip
 
 
 _HEADER_START: Final = bytes((len(DEDUPLICATION_HEADER),)) + DEDUPLICATION_HEADER.encode() + b"S"
@@ -130,10 +142,10 @@ _HEADER_START: Final = bytes((len(DEDUPLICATION_HEADER),)) + DEDUPLICATION_HEADE
 _FLAGS_OF_ID: Final = b"\x30\x00"
 
 
-def _full_blocks(batch: pa.RecordBatch, ids: list[str] | None) -> Iterator[PropertyBlock]:
+def _full_blocks(batch: pa.RecordBatch, ids: pa.StringArray | None) -> Iterator[bytes]:
     """Row by row, for rows that say more of themselves."""
     count = batch.num_rows
-    identities: list[str | None] = [None] * count if ids is None else list(ids)
+    identities: list[str | None] = [None] * count if ids is None else ids.to_pylist()
 
     def column(name: str) -> list[object]:
         return batch[name].to_pylist() if name in batch.schema.names else [None] * count
@@ -153,7 +165,7 @@ def _full_blocks(batch: pa.RecordBatch, ids: list[str] | None) -> Iterator[Prope
             block.message_id = message_id
         block.headers = _table(headers, identity)
         try:
-            yield PropertyBlock(encode_properties(block))
+            yield encode_properties(block)
         except ValueError as error:
             raise PublishFailed(f"properties of a row: {error}") from None
 

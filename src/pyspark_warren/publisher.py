@@ -1,8 +1,9 @@
 """Publishes with confirms, a window at a time, and goes to another node when one is lost.
 
-A message counts as published when the broker has confirmed it. Of those that are sent and not
-confirmed there are no more than a window; when a connection is lost they are sent again, in order,
-over the next one. Some may have arrived the first time, so this is at least once; with a
+What is given to it are blocks of messages, each message the frames that it is sent in. A message
+counts as published when the broker has confirmed it. Of those that are sent and not confirmed there
+are no more than a window and a block; when a connection is lost they are sent again, in order, over
+the next one. Some may have arrived the first time, so this is at least once; with a
 deduplication id the queue, or the exchange, makes it once. A message that the broker refuses (nack)
 or finds no queue for (return) ends the task, with the reason.
 """
@@ -11,14 +12,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from typing import Final, Self
 
+import numpy as np
+import pyarrow as pa
 from pamqp.commands import Basic
 
 from pyspark_warren.amqp_connection import AmqpConnection, ConnectionLost
+from pyspark_warren.content_frames import octets_of
 from pyspark_warren.endpoints import PATIENCE_S, Endpoint
 from pyspark_warren.errors import BrokerUnavailable, PublishFailed
-from pyspark_warren.publications import Publication
 from warren.wire.codec import Ack
 from warren.wire.methods import Method
 
@@ -28,6 +32,33 @@ PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 2.0
 
 log = logging.getLogger(__name__)
+
+
+class SentBlock:
+    """Messages that were sent one behind another, and which of them are not confirmed yet."""
+
+    def __init__(self, frames: pa.BinaryArray, first_tag: int) -> None:
+        self.first_tag = first_tag
+        self.octets = octets_of(frames)
+        self.left = len(frames)
+        self._frames = frames
+        self._is_open = bytearray(b"\1") * len(frames)
+
+    @property
+    def last_tag(self) -> int:
+        return self.first_tag + len(self._is_open) - 1
+
+    def confirm(self, first_tag: int, last_tag: int) -> int:
+        """How many of these it had not been told of."""
+        start = max(0, first_tag - self.first_tag)
+        end = min(last_tag - self.first_tag + 1, len(self._is_open))
+        count = self._is_open.count(1, start, end)
+        self._is_open[start:end] = bytes(end - start)
+        self.left -= count
+        return count
+
+    def unconfirmed(self) -> pa.BinaryArray:
+        return self._frames.filter(pa.array(np.frombuffer(self._is_open, np.bool_)))
 
 
 class Publisher:
@@ -41,10 +72,11 @@ class Publisher:
         self._patience_s = patience_s
         self._turn = 0
         self._connection: AmqpConnection | None = None
-        self._unconfirmed: dict[int, Publication] = {}
+        self._sent: deque[SentBlock] = deque()
+        self._messages = 0
         self._bytes = 0
         self._tag = 0
-        self._lowest = 1
+        self._frame_max = 0
         self.confirmed = 0
 
     def __enter__(self) -> Self:
@@ -54,19 +86,27 @@ class Publisher:
         if self._connection is not None:
             self._connection.abort()
 
-    def publish(self, publication: Publication) -> None:
-        """Waits while the window is full."""
-        self._send(publication)
-        if len(self._unconfirmed) >= WINDOW_MESSAGES or self._bytes >= WINDOW_BYTES:
-            self._settle(WINDOW_MESSAGES // 2, WINDOW_BYTES // 2)
+    @property
+    def frame_max(self) -> int:
+        """As long as frames may be that are given to `publish` next. Connects, if need be."""
+        if self._connection is None:
+            self._reconnect("not connected yet")
+        assert self._connection is not None, "it is now"
+        self._frame_max = max(self._frame_max, self._connection.frame_max)
+        return self._connection.frame_max
 
-    def flush(self) -> None:
-        """Sends what has gathered, instead of waiting for more."""
+    def publish(self, frames: pa.BinaryArray) -> None:
+        """Sends a block of messages, and waits while the window is full."""
+        block = self._add(frames)
         try:
-            if self._connection is not None:
-                self._connection.send()
+            if self._connection is None:
+                self._reconnect("not connected yet")
+            else:
+                self._connection.send_frames(block.octets)
         except ConnectionLost as error:
             self._reconnect(str(error))
+        if self._messages >= WINDOW_MESSAGES or self._bytes >= WINDOW_BYTES:
+            self._settle(WINDOW_MESSAGES // 2, WINDOW_BYTES // 2)
 
     def finish(self) -> None:
         """Waits until everything is confirmed."""
@@ -75,26 +115,19 @@ class Publisher:
             self._connection.close()
             self._connection = None
 
-    def _send(self, publication: Publication) -> None:
-        self._tag += 1
-        self._unconfirmed[self._tag] = publication
-        self._bytes += len(publication.message.body)
-        try:
-            if self._connection is None:
-                self._reconnect("not connected yet")
-            else:
-                self._connection.publish(*publication)
-        except ConnectionLost as error:
-            self._reconnect(str(error))
+    def _add(self, frames: pa.BinaryArray) -> SentBlock:
+        block = SentBlock(frames, self._tag + 1)
+        self._tag = block.last_tag
+        self._sent.append(block)
+        self._messages += block.left
+        self._bytes += len(block.octets)
+        return block
 
     def _settle(self, messages_max: int, bytes_max: int) -> None:
         """Until no more than this is unconfirmed."""
-        while self._unconfirmed and (
-            len(self._unconfirmed) > messages_max or self._bytes > bytes_max
-        ):
+        while self._sent and (self._messages > messages_max or self._bytes > bytes_max):
             assert self._connection is not None, "something was sent"
             try:
-                self._connection.send()
                 for event in self._connection.receive():
                     self._take(event)
             except ConnectionLost as error:
@@ -115,14 +148,16 @@ class Publisher:
             )
 
     def _confirm(self, tag: int, multiple: bool) -> None:
-        tags = range(self._lowest, tag + 1) if multiple else (tag,)
-        for each in tags:
-            publication = self._unconfirmed.pop(each, None)
-            if publication is not None:
-                self._bytes -= len(publication.message.body)
-                self.confirmed += 1
-        if multiple:
-            self._lowest = max(self._lowest, tag + 1)
+        """The bytes of a block count until all of it is confirmed."""
+        for block in self._sent:
+            if block.first_tag > tag:
+                break
+            if multiple or tag <= block.last_tag:
+                count = block.confirm(0 if multiple else tag, tag)
+                self.confirmed += count
+                self._messages -= count
+        while self._sent and not self._sent[0].left:
+            self._bytes -= len(self._sent.popleft().octets)
 
     def _reconnect(self, problem: str) -> None:
         """To whichever node answers, and send everything again that is not confirmed."""
@@ -150,8 +185,15 @@ class Publisher:
     def _resend(self) -> None:
         endpoint = self._endpoints[self._turn % len(self._endpoints)]
         self._connection = AmqpConnection(endpoint, self._vhost)
-        waiting = list(self._unconfirmed.values())
-        self._unconfirmed = dict(enumerate(waiting, 1))
-        self._tag, self._lowest = len(waiting), 1
-        for publication in waiting:
-            self._connection.publish(*publication)
+        if self._connection.frame_max < self._frame_max:
+            raise ConnectionLost(
+                f"{endpoint}: takes frames of {self._connection.frame_max} bytes, but those to be "
+                f"sent again have up to {self._frame_max}"
+            )
+        waiting = [block.unconfirmed() for block in self._sent]
+        self._sent.clear()
+        self._messages = self._bytes = self._tag = 0
+        for frames in waiting:
+            self._add(frames)
+        for block in self._sent:
+            self._connection.send_frames(block.octets)

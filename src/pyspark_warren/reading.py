@@ -164,3 +164,31 @@ class PartitionReader:
         with open_client(self.options) as client:
             for piece in one_ahead(client.snapshot(partition.queue, partition.limit)):
                 yield from maker.batches(piece, (0, OFFSET_MAX))
+
+
+class WarrenReader:
+    """What a batch's reader and a stream's have in common.
+
+    Parameters
+    ----------
+    options : SourceOptions
+        What to read; see :func:`pyspark_warren.options.parse_source_options`.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """
+        Fetch and decode one partition.
+
+        Parameters
+        ----------
+        partition : :class:`InputPartition`
+            One of those that :meth:`partitions` returned.
+
+        Returns
+        -------
+        iterator of PyArrow's `RecordBatch`
+        """
+        return PartitionReader(self._options).read(partition)

@@ -16,7 +16,7 @@ changes: chunks begin where they begin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -36,7 +36,7 @@ from pyspark_warren.planning import (
     admitted_by_rows,
 )
 from pyspark_warren.reading import (
-    PartitionReader,
+    WarrenReader,
     clamped,
     cut_all,
     declare_if_asked,
@@ -46,24 +46,17 @@ from pyspark_warren.reading import (
 from pyspark_warren.span_pieces import lost
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pyspark_warren.options import SourceOptions
 
 
-class WarrenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads streams as they grow.
 
     Offsets are a dictionary from queue to the offset that is read next: ``{"orders": 17}``.
-
-    Parameters
-    ----------
-    options : SourceOptions
-        What to read; see :func:`pyspark_warren.options.parse_source_options`.
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+        super().__init__(options)
         self._client = open_client(options)
         self._cursors: Offsets = {}
         self._targets: Offsets | None = None
@@ -152,21 +145,6 @@ class WarrenStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         spans = {queue: self._span(queue, start, end[queue]) for queue in end}
         return cut_all(self._client, spans, self._options.partitions_min)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """
-        Fetch and decode one partition.
-
-        Parameters
-        ----------
-        partition : :class:`InputPartition`
-            One of those that :meth:`partitions` returned.
-
-        Returns
-        -------
-        iterator of PyArrow's `RecordBatch`
-        """
-        return PartitionReader(self._options).read(partition)
 
     def commit(self, end: Offsets) -> None:
         """Tell the broker how far the group has come."""

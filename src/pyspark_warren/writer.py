@@ -18,8 +18,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from pyspark_warren.pace import Pace
-from pyspark_warren.publications import Encoder
+from pyspark_warren.pace import Pace, at_once
+from pyspark_warren.publications import BLOCK_MESSAGES, Encoder
 from pyspark_warren.publisher import Publisher
 
 if TYPE_CHECKING:
@@ -37,22 +37,21 @@ class Published(WriterCommitMessage):
 
 def publish_all(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Published:
     """Raises what the broker says against it, or PublishFailed."""
-    encoder = Encoder(options)
-    pace = Pace(options.messages_per_second) if options.messages_per_second else None
+    rate = options.messages_per_second
+    pace = Pace(rate) if rate else None
+    encoder = Encoder(options, min(at_once(rate), BLOCK_MESSAGES) if rate else BLOCK_MESSAGES)
     with Publisher(options.endpoints, options.vhost, options.patience_s) as publisher:
         for batch in batches:
-            for publication in encoder.encode(batch):
-                publisher.publish(publication)
+            for frames in encoder.encode(batch, publisher.frame_max):
                 if pace is not None:
-                    publisher.flush()
-                    pace.wait()
+                    pace.wait(len(frames))
+                publisher.publish(frames)
         publisher.finish()
         return Published(publisher.confirmed)
 
 
-class WarrenBatchWriter(DataSourceArrowWriter):
-    """
-    Publishes a DataFrame.
+class PublishingWriter:
+    """What a batch's writer and a stream's have in common: all but what Spark takes them for.
 
     Parameters
     ----------
@@ -79,30 +78,9 @@ class WarrenBatchWriter(DataSourceArrowWriter):
         return publish_all(self._options, iterator)
 
 
-class WarrenStreamWriter(DataSourceStreamArrowWriter):
-    """
-    Publishes what a streaming query results in, batch after batch.
+class WarrenBatchWriter(PublishingWriter, DataSourceArrowWriter):
+    """Publishes a DataFrame."""
 
-    Parameters
-    ----------
-    options : SinkOptions
-        Where to; see :func:`pyspark_warren.options.parse_sink_options`.
-    """
 
-    def __init__(self, options: SinkOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """
-        Publish the rows of one task and wait for their confirms.
-
-        Parameters
-        ----------
-        iterator : iterator of PyArrow's `RecordBatch`
-
-        Returns
-        -------
-        :class:`WriterCommitMessage`
-            How many there were.
-        """
-        return publish_all(self._options, iterator)
+class WarrenStreamWriter(PublishingWriter, DataSourceStreamArrowWriter):
+    """Publishes what a streaming query results in, batch after batch."""

@@ -273,8 +273,8 @@ def publish(**options: str) -> int:
     parsed = parse_sink_options(options)
     batch = pa.record_batch({"value": pa.array([b"one", b"two", b"three"])})
     with Publisher(parsed.endpoints, parsed.vhost, parsed.patience_s) as publisher:
-        for publication in Encoder(parsed).encode(batch):
-            publisher.publish(publication)
+        for frames in Encoder(parsed).encode(batch, publisher.frame_max):
+            publisher.publish(frames)
         publisher.finish()
         return publisher.confirmed
 

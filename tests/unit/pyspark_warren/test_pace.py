@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark_warren.pace import Pace
+from pyspark_warren.pace import Pace, at_once
 
 
 class Clock:
@@ -31,3 +31,12 @@ def test_a_pause_is_not_made_up_for() -> None:
     pace.wait()
     pace.wait()
     assert round(clock.now, 6) == 60.1
+
+
+def test_those_that_go_together_are_due_together() -> None:
+    clock = Clock()
+    pace = Pace(1_000, lambda: clock.now, clock.sleep)
+    for _ in range(4):
+        pace.wait(10)
+    assert round(clock.now, 6) == 0.03
+    assert (at_once(1), at_once(100), at_once(5_000)) == (1, 1, 50)

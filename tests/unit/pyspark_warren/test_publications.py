@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
+from pyspark_warren.content_frames import octets_of
 from pyspark_warren.errors import InvalidOption, PublishFailed
 from pyspark_warren.options import SinkOptions, parse_sink_options
-from pyspark_warren.publications import DEDUPLICATION_HEADER, Encoder, Publication
+from pyspark_warren.publications import BLOCK_BYTES, DEDUPLICATION_HEADER, Encoder
 from pyspark_warren.schema import HEADERS, spark_schema
 from pyspark_warren.sink_columns import check_columns
+from warren.wire.codec import Message, OutputBuffer, PropertyBlock
 from warren.wire.methods import decode_method
 from warren.wire.properties import Properties, decode_properties
 from warren.wire.tables import table_to_python
+
+FRAME_MAX = 4_096
 
 
 def options(**given: str) -> SinkOptions:
     return parse_sink_options({"url": "amqp://host", **given})
 
 
-def encoded(batch: pa.RecordBatch, **given: str) -> list[Publication]:
-    return list(Encoder(options(**given)).encode(batch))
+@dataclass
+class Published:
+    """What a broker makes of the frames of a row."""
+
+    method: bytes
+    block: bytes
+    body: bytes
 
 
-def properties_of(publication: Publication) -> Properties:
-    return decode_properties(publication.message.properties.raw)
+def published_of(frames: bytes) -> Published:
+    found: list[tuple[int, bytes]] = []
+    while frames:
+        kind, channel, size = struct.unpack_from(">BHI", frames)
+        assert (channel, size <= FRAME_MAX - 8, frames[7 + size]) == (1, True, 0xCE)
+        found.append((kind, frames[7 : 7 + size]))
+        frames = frames[8 + size :]
+    (first, method), (second, header), *bodies = found
+    assert (first, second, {kind for kind, _ in bodies} - {3}) == (1, 2, set())
+    body = b"".join(part for _, part in bodies)
+    assert struct.unpack_from(">HHQ", header) == (60, 0, len(body))
+    return Published(method, header[12:], body)
 
 
-def headers_of(publication: Publication) -> dict[str, object]:
+def encoded(batch: pa.RecordBatch, **given: str) -> list[Published]:
+    blocks = Encoder(options(**given)).encode(batch, FRAME_MAX)
+    return [published_of(frames) for block in blocks for frames in block.to_pylist()]
+
+
+def properties_of(publication: Published) -> Properties:
+    return decode_properties(publication.block)
+
+
+def headers_of(publication: Published) -> dict[str, object]:
     headers = properties_of(publication).headers
     return {} if headers is None else table_to_python(headers)
 
@@ -37,7 +67,7 @@ def headers_of(publication: Publication) -> dict[str, object]:
 def test_a_row_of_a_body_is_persistent_and_mandatory_and_goes_where_options_say() -> None:
     batch = pa.record_batch({"value": [b"one", b"two"]})
     published = encoded(batch, exchange="events", routingKey="key")
-    assert [p.message.body for p in published] == [b"one", b"two"]
+    assert [p.body for p in published] == [b"one", b"two"]
     method = decode_method(published[0].method)
     assert (method.exchange, method.routing_key, method.mandatory) == ("events", "key", True)
     assert properties_of(published[1]) == Properties(delivery_mode=2)
@@ -59,6 +89,41 @@ def test_ids_are_the_same_for_the_same_columns_and_for_no_others() -> None:
     ids = [headers_of(p)[DEDUPLICATION_HEADER] for p in published]
     assert ids == ["q:7", "a%3A1:2", "a:1%3A2", "a%253A1:2"]
     assert all(properties_of(p).delivery_mode == 2 for p in published)
+
+
+def test_frames_are_those_that_the_broker_itself_would_write() -> None:
+    """Bodies of nothing, of one frame, of exactly one, and of several; with and without ids."""
+    bodies = [b"", b"a", b"b" * (FRAME_MAX - 8), b"c" * (FRAME_MAX - 7), b"d" * 3 * FRAME_MAX, b"e"]
+    batch = pa.record_batch({"value": bodies, "number": range(len(bodies))})
+    for given in ({}, {"idColumns": "number"}):
+        output = OutputBuffer(FRAME_MAX, 1 << 40, lambda: None)
+        for publication in encoded(batch, routingKey="key", **given):
+            block = PropertyBlock(publication.block)
+            output.content(1, publication.method, Message(b"", block, publication.body))
+        blocks = Encoder(options(routingKey="key", **given)).encode(batch, FRAME_MAX)
+        sent = b"".join(bytes(octets_of(block)) for block in blocks)
+        assert sent == b"".join(bytes(part) for part in output.take())
+
+
+def test_each_row_goes_its_own_way() -> None:
+    count = 3_000
+    keys = [f"key {number % 7}" for number in range(count)]
+    exchanges = ["own" if number % 3 else None for number in range(count)]
+    bodies = [b"%d" % number for number in range(count)]
+    batch = pa.record_batch({"value": bodies, "routing_key": keys, "exchange": exchanges})
+    published = encoded(batch.slice(10), exchange="other")
+    assert [p.body for p in published] == bodies[10:]
+    methods = [decode_method(p.method) for p in published]
+    assert [method.routing_key for method in methods] == keys[10:]
+    assert [method.exchange for method in methods] == [name or "other" for name in exchanges[10:]]
+
+
+def test_blocks_have_few_messages_and_few_bytes_and_at_least_one() -> None:
+    small, large = [b"small"] * 25, [b"l" * BLOCK_BYTES, b"m" * (BLOCK_BYTES + 1)]
+    encoder = Encoder(options(routingKey="key"), 10)
+    batch = pa.record_batch({"value": [*small, *large, *small]})
+    counts = [len(block) for block in encoder.encode(batch, FRAME_MAX)]
+    assert counts == [10, 10, 5, 1, 1, 10, 10, 5]
 
 
 def test_headers_properties_and_message_ids_of_rows_are_sent() -> None:
