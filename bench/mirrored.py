@@ -7,6 +7,7 @@ confirm takes. The clusters run one after the other, since a machine has room fo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -61,7 +62,7 @@ def mirrored(
         try:
             with CLUSTERS[starter]() as cluster:
                 cluster.operator.set_policy("ha", "^mirrored", {"ha-mode": "all"})
-                _measure(cluster, found, _Times(repeats, seconds), say)
+                table.notes += _measure(cluster, found, _Times(repeats, seconds), say)
         except (NotInstalled, LoadFailed, RuntimeError, OSError) as failure:
             table.failures.append(f"mirrored, {starter}: {failure}")
     for place, results in found.items():
@@ -83,7 +84,11 @@ class _Times:
     seconds: float
 
 
-def _measure(cluster: Cluster, found: Found, times: _Times, say: Callable[[str], None]) -> None:
+def _measure(
+    cluster: Cluster, found: Found, times: _Times, say: Callable[[str], None]
+) -> list[str]:
+    """Also says how far the runs that tell the time of a confirm lie apart."""
+    spreads = []
     for number, place in enumerate(PLACES):
         has_quorum = cluster.name == HAS_QUORUM_QUEUES and place.node == 0
         for kind in (MIRRORED, QUORUM) if has_quorum else (MIRRORED,):
@@ -91,6 +96,10 @@ def _measure(cluster: Cluster, found: Found, times: _Times, say: Callable[[str],
             names = [f"{kind}-{number}-{repeat}" for repeat in range(times.repeats)]
             runs = [_run(cluster, place, name, times.seconds) for name in names]
             found[place][(cluster.name, kind)] = median(runs)
+            if place.paced:
+                each = ", ".join(f"{one.confirm_p99_ms:.1f}" for one in runs)
+                spreads.append(f"{place.title}, {cluster.name}, {kind}: p99 of each run {each} ms.")
+    return spreads
 
 
 def _run(cluster: Cluster, place: Place, queue: str, seconds: float) -> Measurement:
@@ -101,6 +110,8 @@ def _run(cluster: Cluster, place: Place, queue: str, seconds: float) -> Measurem
     run(home, f"{named} --declare --publish-only --count 1".split())
     run(home, f"{named} --drain --expect 1".split())
     pids = ",".join(map(str, cluster.pids))
+    if place.paced:
+        os.sync()  # else its confirms wait for the disk to take what the runs before it left
     load = f"{named} --size 1024 {place.load} --delete-after --time {seconds} --broker-pid {pids}"
     return measure(node, load.split())
 
