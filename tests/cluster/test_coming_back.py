@@ -96,7 +96,45 @@ def test_6_04_and_6_05_a_copy_of_a_node_that_stopped_earlier_counts_when_the_las
     two.control.ok(f"forget_cluster_node {one.name}")
     eventually(lambda: shown(two, "mirrored-left").get("messages") == 15, "it leads")
     assert [body for body, _ in drain(two.channel(), "mirrored-left")] == numbered(*range(15))
-    for node in (one, three):
+    begin_anew(one, three)
+    cluster.start_all()
+
+
+def test_6_04_and_6_07_nodes_are_forgotten_while_none_runs(cluster: MirroredCluster) -> None:
+    """By `--offline`: what they alone had is gone, and the copy that is left counts."""
+    one, two, three = cluster.nodes
+    offline = f"--offline --metadata {cluster.etcd.url}"
+    fill(one, "mirrored-kept", 15)
+    at_three = three.channel()
+    at_three.queue_declare("only-there", durable=True)
+    at_three.exchange_declare("auto-there", auto_delete=True, durable=True)
+    at_three.queue_bind("only-there", "auto-there", "key")
+    cluster.await_in_sync("mirrored-kept")
+    control = two.control
+    running = control(f"forget_cluster_node {offline} {three.name}")
+    assert (running.code, "ask one of these without it" in running.err) == (69, True), running
+    for node in (three, two, one):
+        node.stop()
+    for line, code, said in (
+        (f"{offline} nobody@nowhere", 69, "The node selected is not in the cluster."),
+        (f"--offline {three.name}", 64, "--offline needs --metadata etcd://HOST:PORT"),
+        (f"--offline --metadata sqlite {three.name}", 64, "--metadata: expected etcd://"),
+    ):
+        refused = control(f"forget_cluster_node {line}")
+        assert (refused.code, said in refused.err) == (code, True), refused
+    for node in (three, one):
+        control.ok(f"forget_cluster_node {offline} {node.name}")
+    two.start()
+    eventually(lambda: shown(two, "mirrored-kept").get("messages") == 15, "it leads")
+    assert [body for body, _ in drain(two.channel(), "mirrored-kept")] == numbered(*range(15))
+    assert two.api.get("queues", "/", "only-there").status == 404
+    assert two.api.get("exchanges", "/", "auto-there").status == 404
+    begin_anew(one, three)
+    cluster.start_all()
+
+
+def begin_anew(*nodes: NodeProcess) -> None:
+    """They were forgotten, and have to be reset before they may join."""
+    for node in nodes:
         command = [WARREN, "reset", "--force", "--data-dir", node.data_dir]
         subprocess.run(command, check=True, timeout=60)
-    cluster.start_all()

@@ -30,7 +30,7 @@ import grpc
 from aetcd import rpc
 
 from warren.metadata.boot_wait import BootWait
-from warren.metadata.etcd_address import EtcdAddress
+from warren.metadata.etcd_address import DEFAULT_NAMESPACE, EtcdAddress
 from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
 from warren.metadata.etcd_copy import EtcdCopy, Expectation
 from warren.metadata.etcd_feed import DATA, RETRY_S, WRITER, EtcdFeed
@@ -72,7 +72,7 @@ class EtcdStore:
     def __init__(
         self,
         address: EtcdAddress,
-        namespace: str = "default",
+        namespace: str = DEFAULT_NAMESPACE,
         patience_s: float = PATIENCE_S,
         writer: str = "",
     ) -> None:

@@ -17,6 +17,8 @@ PLAIN_SCHEME: Final = "etcd://"
 TLS_SCHEME: Final = "etcds://"
 DEFAULT_PORT: Final = 2379
 ENDPOINTS_MAX: Final = 64
+DEFAULT_NAMESPACE: Final = "default"
+"""Of clusters that have no name: what they keep in etcd is under it."""
 _FILES: Final = ("cacertfile", "certfile", "keyfile")
 
 

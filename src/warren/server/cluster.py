@@ -127,7 +127,7 @@ class Cluster:
         self.broker.outlives_home = self.mirrors.lifetimes.outlives_home
         self.broker.is_masterless = self.mirrors.lifetimes.is_masterless
         self.membership.is_only_on = self.mirrors.lifetimes.is_only_on
-        self.membership.forget_copies = partial(forget_copies, self.mirrors)
+        self.membership.forget_copies = partial(forget_copies, store)
         self.broker.until_ready = self.mirrors.keeper.until_mirrored
 
     @property

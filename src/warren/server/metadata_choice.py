@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from warren.metadata.boot_wait import BootWait
-from warren.metadata.etcd_address import is_etcd_address, parse_etcd_address
+from warren.metadata.etcd_address import DEFAULT_NAMESPACE, is_etcd_address, parse_etcd_address
 from warren.metadata.sqlite import SqliteStore
 from warren.metadata.store import MetadataStore
 from warren.server.config import Config
@@ -23,7 +23,8 @@ def metadata_store(config: Config) -> MetadataStore:
 
     address = parse_etcd_address(config.metadata)
     patience_s = config.metadata_timeout_ms / 1000
-    store = ClusterStore(address, config.cluster_name or "default", patience_s, config.name)
+    namespace = config.cluster_name or DEFAULT_NAMESPACE
+    store = ClusterStore(address, namespace, patience_s, config.name)
     store.boot_wait = BootWait(
         config.boot_wait_ms / 1000, config.boot_wait_attempts, partial(_tell_of_waiting, config)
     )

@@ -20,6 +20,7 @@ from warren.cli.ctl.verbs import (
     Exit,
     Failure,
     Family,
+    Kind,
     Option,
     Verb,
     WrongUsage,
@@ -49,12 +50,9 @@ def _online_nodes(call: Call) -> int:
 
 def forget_cluster_node(call: Call) -> Answer:
     name = call.arguments[0]
-    if call.flag("offline"):
-        raise WrongUsage(
-            "--offline is for clusters whose metadata is on the disks of their nodes. Here it is "
-            "in etcd: ask any node that runs, without --offline"
-        )
     call.announce(f"Removing node {name} from the cluster")
+    if call.flag("offline"):
+        return _forget_offline(call, name)
     try:
         call.api.delete("warren", "cluster", "members", name)
     except NotFound as absent:
@@ -65,6 +63,30 @@ def forget_cluster_node(call: Call) -> Answer:
         else:
             text = refusal.reason
         raise Failure(f"Error:\n{text}") from refusal
+    return None
+
+
+def _forget_offline(call: Call, name: str) -> Answer:
+    # Imported here: gRPC is large, and all other verbs need none of it.
+    import asyncio
+
+    from warren.metadata.etcd_address import DEFAULT_NAMESPACE, BadEtcdAddress, parse_etcd_address
+    from warren.metadata.store import MetadataError
+    from warren.server.forgetting_offline import CannotForget, forget_offline
+
+    store = call.text("metadata")
+    if store is None:
+        raise WrongUsage(
+            "--offline needs --metadata etcd://HOST:PORT, where the cluster keeps what it knows "
+            "of its nodes; if one of them runs, ask it without --offline"
+        )
+    cluster = call.text("cluster-name") or DEFAULT_NAMESPACE
+    try:
+        asyncio.run(forget_offline(parse_etcd_address(store), cluster, name))
+    except BadEtcdAddress as bad:
+        raise WrongUsage(f"--metadata: {bad}") from bad
+    except (CannotForget, MetadataError) as refusal:
+        raise Failure(f"Error:\n{refusal}") from refusal
     return None
 
 
@@ -155,7 +177,11 @@ VERBS: Final = (
         summary="Removes a node that is not running from the cluster, with its queues",
         run=forget_cluster_node,
         arguments=(Argument("existing_cluster_member_node", "the node to remove"),),
-        options=(Option("offline", "not needed here: ask any node that runs"),),
+        options=(
+            Option("offline", "of a cluster that has no node running"),
+            Option("metadata", "with --offline: where etcd is", Kind.TEXT, metavar="etcd://..."),
+            Option("cluster-name", "with --offline: cluster_name of its nodes", Kind.TEXT),
+        ),
         timeout_s=STARTUP_TIMEOUT_S,
     ),
     Verb(

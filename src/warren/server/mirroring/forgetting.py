@@ -8,16 +8,13 @@ is not thrown away by starting its node. A queue that nobody else has a copy of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from warren.metadata.keys import group_key, node_key
+from warren.metadata.etcd import EtcdStore
+from warren.metadata.keys import KeyKind, node_key, parse_key, prefix
 from warren.metadata.store import Check, MetadataUnavailable, Put
 from warren.mirror.group_record import GroupRecord, decode_record, encode_record, forget_node
 from warren.server.logs import EventLog
-
-if TYPE_CHECKING:
-    from warren.server.mirroring.mirrors import Mirrors
-    from warren.server.mirroring.replica_host import QueueName
 
 ATTEMPTS_MAX: Final = 20
 """Of changing a record that others change, too."""
@@ -25,17 +22,20 @@ ATTEMPTS_MAX: Final = 20
 _log = EventLog("mirror")
 
 
-async def forget_copies(mirrors: Mirrors, node: str) -> None:
+async def forget_copies(store: EtcdStore, node: str) -> None:
     """No record of a group counts on that node any more, which has no session."""
-    for name, (group, _) in tuple(mirrors.records.items()):
-        if node in group.recoverable or any(member.node == node for member in group.members):
-            await _forget_copy(mirrors, name, node)
+    for stored in await store.range(prefix(KeyKind.GROUP)):
+        if _counts_on(decode_record(stored.value), node):
+            await _forget_copy(store, stored.key, node)
 
 
-async def _forget_copy(mirrors: Mirrors, name: QueueName, node: str) -> None:
-    key = group_key(*name)
+def _counts_on(group: GroupRecord, node: str) -> bool:
+    return node in group.recoverable or any(member.node == node for member in group.members)
+
+
+async def _forget_copy(store: EtcdStore, key: str, node: str) -> None:
     for _ in range(ATTEMPTS_MAX):
-        stored = await mirrors.store.get(key)
+        stored = await store.get(key)
         if stored is None:
             return
         before = decode_record(stored.value)
@@ -43,16 +43,23 @@ async def _forget_copy(mirrors: Mirrors, name: QueueName, node: str) -> None:
         if after is None:
             return  # it is deleted with all else that the node alone had
         checks = [Check(key, stored.version), Check(node_key(node), 0)]
-        if await mirrors.store.commit(checks, [Put(key, encode_record(after))]):
-            _tell_heir(name, before, after)
+        if await store.commit(checks, [Put(key, encode_record(after))]):
+            _tell_heir(key, before, after)
             return
-    raise MetadataUnavailable(f"the copies of queue '{name[1]}' change all the time")
+    raise MetadataUnavailable(f"the copies of {_queue_of(key)} change all the time")
 
 
-def _tell_heir(name: QueueName, before: GroupRecord, after: GroupRecord) -> None:
+def _tell_heir(key: str, before: GroupRecord, after: GroupRecord) -> None:
     if not set(before.insync) & set(after.insync):
         _log.warning(
             "the last whole copy was forgotten: another one counts now, whatever it lacks",
-            queue=f"queue '{name[1]}' in vhost '{name[0]}'",
+            queue=_queue_of(key),
             node=after.recoverable[0],
         )
+
+
+def _queue_of(key: str) -> str:
+    parsed = parse_key(key)
+    assert parsed is not None, "it was found by its prefix"
+    vhost, queue = parsed.parts
+    return f"queue '{queue}' in vhost '{vhost}'"
