@@ -12,8 +12,8 @@ from warren.auth.permissions import Access, ResourceKind
 from warren.broker.exchange_operations import require_known_type
 from warren.broker.predeclared import require_not_default
 from warren.management.call import Call
+from warren.management.errors import between_homes
 from warren.model.equivalence import alternate_exchange_of
-from warren.model.errors import not_found
 from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
 from warren.queues.arguments import dead_letter_exchange_of
 from warren.queues.queue import Queue
@@ -67,7 +67,7 @@ def readable_queue(call: Call, name: str) -> Queue:
     _require(call, "queue", name, "read")
     queue = call.vhost.lookup_queue(name, NO_CONNECTION)
     if not isinstance(queue, Queue):
-        raise not_found(f"{queue.record} is at node '{queue.record.node}'")
+        raise between_homes(queue.record)
     return queue
 
 

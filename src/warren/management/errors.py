@@ -14,10 +14,13 @@ from starlette.responses import Response
 from warren.auth.admin import AdminError, NoSuchUser, NoSuchVhost
 from warren.management.json import Json, encode
 from warren.model.errors import AmqpError
+from warren.model.records import QueueRecord
 from warren.model.regular_expressions import InvalidPattern
 
 JSON_TYPE: Final = "application/json"
 CHALLENGE: Final = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
+BETWEEN_HOMES_RETRY_S: Final = "1"
+"""A failover takes a fraction of that, or a few times as long."""
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 # What the broker refuses with, whoever asks: `refusal_of` makes an answer of it.
@@ -78,6 +81,12 @@ def not_found(reason: str) -> Refusal:
 def no_such_object() -> Refusal:
     """There is nothing at this address."""
     return Refusal(404, "Object Not Found", "Not Found")
+
+
+def between_homes(queue: QueueRecord) -> Refusal:
+    """It is there, and whoever asks again in a moment is answered."""
+    reason = f"{queue} is moving to another node: ask again"
+    return Refusal(503, "unavailable", reason, {"retry-after": BETWEEN_HOMES_RETRY_S})
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -18,6 +18,15 @@ def home_of(queue: AbstractQueue, node: Node) -> str:
     return node.cluster.mirrors.home_of(queue.record)
 
 
+def is_between_homes(queue: AbstractQueue, node: Node) -> bool:
+    """A mirrored queue that is without one for a moment."""
+    if node.cluster is None:
+        return False
+    mirrors = node.cluster.mirrors
+    is_mirrored = mirrors.group_of(queue.record) is not None
+    return is_mirrored and not mirrors.lifetimes.is_masterless(queue.record)
+
+
 def sync_of(queue: AbstractQueue, node: Node) -> SyncOfQueue | None:
     """Of a queue that is mirrored, and led by this node."""
     return None if node.cluster is None else node.cluster.mirrors.sync_of(queue.record)

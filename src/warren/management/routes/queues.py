@@ -14,10 +14,10 @@ from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.cluster.consumers import consumers_everywhere
 from warren.management.cluster.forwarding import answer_of_home
-from warren.management.cluster.homes import home_of
+from warren.management.cluster.homes import home_of, is_between_homes
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.declaring import declare_queue, delete_queue, readable_queue
-from warren.management.errors import bad_request, no_such_object
+from warren.management.errors import bad_request, between_homes, no_such_object
 from warren.management.json import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.sorting import LACKING
@@ -112,10 +112,18 @@ def home_of_queue(call: Call) -> str:
 
 
 def queue_exists(call: Call) -> bool:
-    """One whose home is down is listed, but otherwise is as if it were not there."""
+    """One whose home is down is listed, but otherwise is as if it were not there.
+
+    Raises 503 while another node is about to be its home.
+    """
     queue = find_queue(call)
-    nodes = (call.node.config.name, *call.peers.names)
-    return queue is not None and home_of(queue, call.node) in nodes
+    if queue is None:
+        return False
+    if home_of(queue, call.node) in (call.node.config.name, *call.peers.names):
+        return True
+    if call.request.method != "PUT" and is_between_homes(queue, call.node):
+        raise between_homes(queue.record)
+    return False
 
 
 async def _list(call: Call) -> Response:
