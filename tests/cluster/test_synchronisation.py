@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -13,6 +14,8 @@ from cluster.nodes import ClusterOfNodes, NodeProcess, eventually, running
 # So slow that a synchronisation can be looked at.
 SLOWLY = "mirroring_sync_max_throughput = 5kB\n"
 SLOW_COUNT = 600
+# As RabbitMQ does it; a few seconds of it.
+BLOCKING = "mirroring_sync_max_throughput = 100kB\nwarren.mirroring_sync_blocking = true\n"
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,23 @@ def test_automatic_by_a_change_of_policy_and_then_all_messages_survive_the_maste
     eventually(lambda: _is_in_sync(third, "auto"), "the record says so")
     third.kill()
     eventually(lambda: _count(second, "auto") == 40, "all of them at the new master")
+
+
+def test_publishers_wait_for_the_blocking_original_and_what_they_sent_is_there_after_it(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path, BLOCKING) as cluster:
+        first, second, third = cluster.nodes
+        fill(first, "held", SLOW_COUNT, 1_000)
+        mirror(first, "held")
+        begin_sync(first, second, "held")
+        channel = third.channel()
+        channel.confirm_delivery()
+        channel.basic_publish("", "held", b"meanwhile", pika.BasicProperties(delivery_mode=2))
+        assert has_ended(first, "held", "complete"), "it was confirmed before the end"
+        eventually(lambda: _is_in_sync(first, "held"), "the record says so")
+        first.kill()
+        eventually(lambda: _count(second, "held") == SLOW_COUNT + 1, "nothing is missing")
 
 
 def _is_in_sync(leader: NodeProcess, queue: str) -> bool:
