@@ -1,1 +1,1 @@
-"""Kills what takes part in an ingest, at random, and checks that the lake has each message once."""
+"""Kills what takes part in a job, at random, and checks that each message arrives once."""

@@ -1,4 +1,4 @@
-"""scripts/chaos --ingest [--faults 20] [--seed 1]"""
+"""scripts/chaos --ingest | --replay [--faults 20] [--seed 1]"""
 
 from __future__ import annotations
 
@@ -7,35 +7,38 @@ import random
 import tempfile
 import time
 from pathlib import Path
+from typing import Final
 
-from pipeline_chaos.chaos import FAULTS, Chaos
-from pipeline_chaos.ingesting import numbers_in
+from pipeline_chaos.chaos import Chaos
+from pipeline_chaos.faults import FAULTS, FaultyRun
+from pipeline_chaos.replaying import ReplayChaos
+
+RUNS: Final[dict[str, type[FaultyRun]]] = {"ingest": Chaos, "replay": ReplayChaos}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/chaos --ingest", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__)
+    parser.add_argument("--job", choices=RUNS, default="ingest")
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     chooser = random.Random(given.seed)
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="warren-ingest-chaos-") as directory:
-        chaos = Chaos(Path(directory), given.seed)
+    with tempfile.TemporaryDirectory(prefix=f"warren-{given.job}-chaos-") as directory:
+        run = RUNS[given.job](Path(directory), given.seed)
         try:
-            chaos.begin()
+            run.begin()
             for number in range(given.faults):
                 # Each kind comes once before any comes again.
                 fault = FAULTS[number] if number < len(FAULTS) else chooser.choice(FAULTS)
-                chaos.harm(fault)
-                batches = chaos.ingest.commits()
-                print(f"fault {number + 1}: {fault}, after {batches} batches", flush=True)
-            chaos.check()
+                run.harm(fault)
+                print(f"fault {number + 1}: {fault}, at {run.progress()}", flush=True)
+            arrived = run.check()
         finally:
-            chaos.end()
-        rows = sum(numbers_in(chaos.ingest.lake).values())
-    confirmed = len(chaos.publisher.confirmed)
+            run.end()
+    confirmed = len(run.publisher.confirmed)
     took = time.monotonic() - started
-    print(f"{chaos.counts}: {confirmed} confirmed, {rows} in the lake, each once; {took:.0f} s")
+    print(f"{run.counts}: {confirmed} confirmed, {arrived} arrived, each once; {took:.0f} s")
 
 
 if __name__ == "__main__":

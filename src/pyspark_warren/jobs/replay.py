@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 FILES_PER_BATCH: Final = 64
-OFFSETS_PER_BATCH: Final = 100_000
 ROUTES_MAX: Final = 1_000
 COLUMNS: Final = ("value", "queue", "offset", "exchange", "routing_key", "headers", "properties")
 
@@ -76,6 +75,9 @@ class ReplayOptions(BrokerOptions):
     rate: Annotated[int | None, typer.Option(min=1, help="So many messages a second at most.")] = (
         None
     )
+    offsets_max: Annotated[
+        int, typer.Option(min=1, help="So many records of streams in a batch at most.")
+    ] = 100_000
     state: Annotated[
         str | None,
         typer.Option(metavar="PATH", help="Where it is kept how far a replay is, to go on there."),
@@ -147,7 +149,7 @@ class _Replay:
             table = self._table(options.lake)
             reader = self._spark.readStream.schema(self._spark.read.parquet(table).schema)
             return reader.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(table)
-        given = {**self._source_options(), "maxOffsetsPerTrigger": str(OFFSETS_PER_BATCH)}
+        given = {**self._source_options(), "maxOffsetsPerTrigger": str(options.offsets_max)}
         rows = self._spark.readStream.format("warren").options(**given).load()
         in_span = F.lit(False)
         for queue, end in self._ends.items():
