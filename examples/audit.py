@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from pyspark.sql import SparkSession
-
+from pyspark_warren import local_session
 from pyspark_warren.jobs import AuditOptions, audit
 
-spark = SparkSession.builder.appName("audit").getOrCreate()
-done = audit(spark, AuditOptions(nodes=",".join(sys.argv[1:])))
+if not sys.argv[1:]:
+    sys.exit(__doc__)
+done = audit(local_session("audit"), AuditOptions(nodes=",".join(sys.argv[1:])))
+for name, node in done.nodes.items():
+    print(f"{name}: {node.messages} messages in {node.queues} queues")
 for one in done.differences:
     print(f"{one.kind}: {one.queue} {one.message_id} {one.copies}")
 print("the copies are the same" if done.is_sound else "the copies are NOT the same")

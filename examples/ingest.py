@@ -1,14 +1,14 @@
-"""Publishes orders to a stream and puts them into a lake; those that do not decode go aside."""
+"""Publishes orders to a stream and puts them into a lake; those that do not decode go aside.
+
+Run it again: it takes in what has come since.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
-from pyspark_warren import register
+from pyspark_warren import local_session
 from pyspark_warren.jobs import IngestOptions, ingest
 
-spark = SparkSession.builder.appName("ingest").getOrCreate()
-register(spark)
+spark = local_session("ingest")
 
 orders = spark.range(10_000).selectExpr(
     # Every hundredth has no total.
@@ -19,7 +19,7 @@ options = {"url": "http://localhost:15672", "exchange": "amq.topic", "queue": "o
 # Reading once declares the stream and binds it to the exchange, before anything is published.
 spark.read.format("warren").options(**options, routingKey="orders.#").load().count()
 orders.write.format("warren").mode("append").options(
-    url="amqp://localhost", exchange="amq.topic"
+    url="amqp://localhost:5672", exchange="amq.topic"
 ).save()
 
 done = ingest(

@@ -84,6 +84,7 @@ class QueueClient:
         self._vhost = vhost
         self._patience_s = patience_s
         self._turn = 0
+        self._told: set[tuple[int, str]] = set()
         self._connection: HTTPConnection | None = None
 
     def __enter__(self) -> Self:
@@ -203,6 +204,7 @@ class QueueClient:
             try:
                 response = self._send(request)
                 if response.status < 300:
+                    self._told.clear()
                     return take(response)
                 answer = response.read()
             except SSLCertVerificationError as error:
@@ -224,7 +226,10 @@ class QueueClient:
     def _leave(self, problem: str) -> None:
         """For the next endpoint."""
         self.close()
-        log.warning("%s: %s; trying again", self._endpoint, problem)
+        told = (self._turn % len(self._endpoints), problem)
+        if told not in self._told:  # the same once is enough, for as long as it lasts
+            self._told.add(told)
+            log.warning("%s: %s; trying again", self._endpoint, problem)
         self._turn += 1
 
     @property

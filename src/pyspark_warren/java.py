@@ -51,6 +51,15 @@ def ensure_java() -> None:
     os.environ["JAVA_HOME"] = str(make_home(installed, cache_directory()))
 
 
+def ensure_quiet_java() -> None:
+    """The same, for a command: the module is asked for by no one, so Java does not warn of it."""
+    ensure_java()
+    java = shutil.which(str(_java_of_spark()))
+    below = cache_directory()
+    if java is not None and not Path(java).is_relative_to(below):
+        os.environ["JAVA_HOME"] = str(make_home(Path(java), below))
+
+
 def make_home(java: Path, below: Path) -> Path:
     """A JAVA_HOME whose `bin/java` runs this one without the argument that it would not take."""
     script = _SHIM.format(lacking=_LACKING, java=shlex.quote(str(java)))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_warren.jobs.compaction import compact
 from pyspark_warren.jobs.files import Files
-from pyspark_warren.jobs.lake import MESSAGES, Commit, ForeignLake, Lake, batch_name
+from pyspark_warren.jobs.lake import GUARD, MESSAGES, Commit, ForeignLake, Lake, batch_name
 
 QUERY = "a query"
 FOLDER = "queue=a%3Ab/hour=2026-08-01-12"
@@ -96,21 +97,54 @@ def test_a_batch_is_in_the_lake_once_whenever_the_process_was_killed(
         assert not list((root / "_staging").glob("*"))
 
 
-def test_files_are_put_together_whenever_the_process_was_killed(
+def put_together(lake: Lake, root: Path) -> None:
+    """What a compaction does, but for Spark's part in it."""
+    staging = lake.stage("compacted-x")
+    write(root / staging / MESSAGES / FOLDER / "part-0.parquet", list(range(8)))
+    removals = [part.path for part in lake.parts(MESSAGES)]
+    lake.commit(Commit("compacted-x", "", staging, {}, removals))
+
+
+def test_who_reads_while_files_are_put_together_gets_each_row_once_or_an_error(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    for changes, files in {0: 4, 1: 1, 4: 1, 100: 1}.items():
+    """After each change on the disk; and when all that was killed is back, rows only."""
+    refused = 0
+    for changes in range(100):
         root = tmp_path / str(changes)
         for batch in range(2):
             take(Lake(spark, str(root)), root, batch)
-        with contextlib.suppress(Killed):
-            compact(spark, mortal_lake(spark, root, changes), files_min=4)
-            assert changes == 100, "there is something to be killed at"
+        try:
+            put_together(mortal_lake(spark, root, changes), root)
+        except Killed:
+            try:
+                assert offsets(root) == Counter(range(8))
+            except pa.ArrowInvalid:
+                refused += 1
+        else:
+            break
         back = Lake(spark, str(root))
         back.recover()
         assert offsets(root) == Counter(range(8))
-        assert len(back.parts(MESSAGES)) == files
+        assert len(back.parts(MESSAGES)) == (4 if changes == 0 else 1)
         assert back.has_batch(QUERY, 1)
+    assert refused == 6, "the guard is there while one file comes and four go"
+
+
+def test_small_files_are_put_together_and_spark_refuses_a_folder_meanwhile(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for batch in range(2):
+        take(Lake(spark, str(tmp_path)), tmp_path, batch)
+    with pytest.raises(Killed):
+        compact(spark, mortal_lake(spark, tmp_path, 5), files_min=4)
+    reader = spark.read.schema("offset BIGINT, queue STRING, hour STRING")
+    with pytest.raises((PySparkException, Py4JJavaError), match=GUARD):
+        reader.parquet(str(tmp_path / MESSAGES)).count()
+    lake = Lake(spark, str(tmp_path))
+    lake.recover()
+    assert len(lake.parts(MESSAGES)) == 1
+    assert reader.parquet(str(tmp_path / MESSAGES)).count() == 8
 
 
 def test_a_lake_that_was_filled_from_another_checkpoint_is_refused(

@@ -6,8 +6,9 @@ from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
 from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
-from pyspark_warren.jobs.telemetry import Telemetry, TelemetryOptions, telemetry
+from pyspark_warren.jobs.telemetry import TelemetryOptions, telemetry
 from pyspark_warren.jobs.watching import Progress, Watch
+from pyspark_warren.jobs.windows import Telemetry
 
 __all__ = [
     "AuditOptions", "Audited", "DeadLetters", "DeadLettersOptions", "IngestOptions", "Ingested",

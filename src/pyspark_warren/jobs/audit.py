@@ -14,11 +14,13 @@ equally often, is a finding:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
+from pyspark_warren.errors import InvalidOption
 from pyspark_warren.jobs.queries import patiently
 from pyspark_warren.jobs.store_source import StoreSource, parse_nodes
 from pyspark_warren.jobs.stores import DAMAGE, FILES, LOST, MESSAGE, QUEUE
@@ -52,6 +54,13 @@ class AuditOptions:
             "consumed. Each must be there.",
         ),
     ] = None
+
+    def check(self) -> None:
+        """Raises InvalidOption if something that is named is not there."""
+        parse_nodes(self.nodes)
+        is_local = self.confirmed is not None and ":" not in self.confirmed
+        if is_local and not Path(str(self.confirmed)).exists():
+            raise InvalidOption(f"option confirmed: there is no file {self.confirmed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,7 @@ def audit(spark: SparkSession, options: AuditOptions, watch: Watch | None = None
 
 
 def _compare(spark: SparkSession, options: AuditOptions, watch: Watch) -> Audited:
+    options.check()
     nodes = list(parse_nodes(options.nodes))
     spark.dataSource.register(StoreSource)
     rows = spark.read.format("warren-stores").option("nodes", options.nodes).load()

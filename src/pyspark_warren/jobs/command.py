@@ -21,10 +21,12 @@ from pyspark_warren.jobs.queries import reason_of
 from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
 from pyspark_warren.jobs.session import SessionOptions, make_session
 from pyspark_warren.jobs.showing import ShownWatch, stopped_by_signals
-from pyspark_warren.jobs.telemetry import Telemetry, TelemetryOptions, telemetry
+from pyspark_warren.jobs.telemetry import TelemetryOptions, telemetry
+from pyspark_warren.jobs.windows import Telemetry
 
 EXIT_FAILED: Final = 1
-EXIT_FOUND: Final = 2
+# Not 2, which is what a word too many on the command line ends with.
+EXIT_FOUND: Final = 3
 EXIT_USAGE: Final = 64
 
 app = typer.Typer(
@@ -49,9 +51,14 @@ class Job:
     help: str
 
 
+def _many(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
 def _show_ingested(done: Ingested) -> str:
     return (
-        f"{done.messages} messages and {done.quarantined} in quarantine, in {done.batches} batches"
+        f"{_many(done.messages, 'message')} and {done.quarantined} in quarantine, in "
+        f"{_many(done.batches, 'batch', 'batches')}"
     )
 
 
@@ -86,7 +93,7 @@ def _show_audited(done: Audited) -> str:
 
 def _show_telemetry(found: Telemetry) -> str:
     lines = [f"{node}: {found.diagnosis(node)}" for node in found.nodes]
-    return "\n".join([*lines, f"{len(found.windows)} windows"])
+    return "\n".join([*lines, _many(len(found.windows), "window")])
 
 
 JOBS: Final = (
@@ -129,7 +136,7 @@ JOBS: Final = (
         _show_audited,
         """Compare what the nodes of a cluster have on their disks, message by message.
 
-        Ends with code 2 if copies of a queue differ, something is damaged, or something confirmed
+        Ends with code 3 if copies of a queue differ, something is damaged, or something confirmed
         is missing.
         """,
     ),
@@ -150,8 +157,10 @@ JOBS: Final = (
 def _execute(job: Job, values: dict[str, Any]) -> None:
     with ShownWatch(job.name) as watch:
         try:
-            options = job.options(**{f.name: values[f.name] for f in fields(job.options)})
             session = SessionOptions(**{f.name: values[f.name] for f in fields(SessionOptions)})
+            session.check()
+            options = job.options(**{f.name: values[f.name] for f in fields(job.options)})
+            options.check()
             spark = make_session(job.name, session)
             try:
                 with stopped_by_signals(watch):

@@ -2,7 +2,8 @@
 
 A lake that is filled every few seconds has thousands of files an hour, and whoever reads it opens
 every one. A partition with enough small files gets one in their place, as a commit of the lake: all
-the small ones go and the new one comes, or nothing changes.
+the small ones go and the new one comes, or nothing changes; who reads meanwhile sees either, or
+gets an error (`lake.py` says how).
 """
 
 from __future__ import annotations

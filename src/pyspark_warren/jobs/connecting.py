@@ -28,6 +28,15 @@ Password = Annotated[
     typer.Option(envvar="WARREN_PASSWORD", help="Unless in URLS.", show_default="guest"),
 ]
 Vhost = Annotated[str | None, typer.Option(help="Virtual host.", show_default="/")]
+FailoverTimeout = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="SECONDS",
+        help="For how long to try when none of them answers.",
+        show_default="120",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +47,21 @@ class BrokerOptions:
     user: User = None
     password: Password = None
     vhost: Vhost = None
+    failover_timeout: FailoverTimeout = None
+
+    def check(self) -> None:
+        """Whether the options can be meant, as far as that can be told without Spark.
+
+        Raises
+        ------
+        InvalidOption
+            If not.
+        """
 
     def connection(self) -> dict[str, str]:
         """As options of the source and of the sink."""
         given = {
             "url": self.url, "user": self.user, "password": self.password, "vhost": self.vhost,
+            "failoverTimeout": self.failover_timeout,
         }  # fmt: skip
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: str(value) for name, value in given.items() if value is not None}

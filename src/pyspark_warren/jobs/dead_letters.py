@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
-from pyspark_warren.errors import InvalidOption
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.plots import bars_across, stacked_bars
 from pyspark_warren.jobs.queries import patiently
 from pyspark_warren.jobs.redriving import Origin, Redrive
-from pyspark_warren.jobs.reports import Report
+from pyspark_warren.jobs.reports import Report, check_writable
 from pyspark_warren.jobs.watching import Watch
-from pyspark_warren.options import parse_sink_options
+from pyspark_warren.options import parse_sink_options, parse_source_options
 from pyspark_warren.source import register
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ DEATHS: Final = (
 )
 ERROR_CHARS_MAX: Final = 200
 GROUPS_MAX: Final = 10_000
+GROUPS_SHOWN: Final = 200
 KEYS: Final = ("queue", "reason", "origin", "exchange", "routing_key", "error", "hour")
 
 
@@ -70,6 +70,12 @@ class DeadLettersOptions(BrokerOptions):
     limit: Annotated[
         int | None, typer.Option(min=1, help="Look at so many messages of each queue at most.")
     ] = None
+
+    def check(self) -> None:
+        parse_source_options({**self.connection(), "queue": self.queue})
+        if self.redrive:
+            parse_sink_options(self.connection())
+        check_writable(self.report)
 
     def is_wanted(self, origin: Origin, headers: dict[str, object]) -> bool:
         """Whether a message is one of those that were asked for."""
@@ -125,19 +131,18 @@ def dead_letters(
     """
     watch = watch or Watch()
     register(spark)
-    given = options.connection()
-    if options.redrive and "amqp" not in options.url:
-        raise InvalidOption("option url: --redrive publishes; add an address such as amqp://host")
+    options.check()
     found = DeadLetters(patiently(lambda: _groups(spark, options)))
     watch.say(f"{found.messages} dead letters in {len(found.groups)} groups")
     if options.report:
         report_of(found, options).write(options.report)
         watch.say(f"the report is {options.report}")
     if options.redrive:
-        sink = parse_sink_options(given)
+        sink = parse_sink_options(options.connection())
         for queue, count in found.by("queue").items():
             limit = options.limit or _length(spark, options, queue[0])
             watch.say(f"{queue[0]}: sending {count} back")
+            watch.begin()
             redrive = Redrive(sink.endpoints, sink.vhost, watch)
             redrive.run(queue[0], limit, options.is_wanted)
             found.redriven += redrive.redriven
@@ -204,21 +209,20 @@ def _length(spark: SparkSession, options: DeadLettersOptions, queue: str) -> int
 
 def report_of(found: DeadLetters, options: DeadLettersOptions) -> Report:
     report = Report(f"Dead letters in {options.queue}")
-    report.text(f"{found.messages} messages, in {len(found.groups)} groups.")
+    report.text(f"{found.messages:,} messages, in {len(found.groups):,} groups.")
     hours = sorted({group.hour or "-" for group in found.groups})
     reasons = sorted({group.reason or "-" for group in found.groups})
     counted = found.by("reason", "hour")
-    report.heading("When they died last, and of what they died first")
     series = {reason: [float(counted[reason, hour]) for hour in hours] for reason in reasons}
-    report.plot(stacked_bars(hours, series))
+    title = "Messages by the hour (UTC) of their latest death and the reason of their first"
+    report.plot(title, stacked_bars(hours, series))
     for title, name in (
-        ("Where", "origin"), ("Of what", "reason"), ("Routing keys", "routing_key"),
-        ("Errors", "error"),
+        ("Messages by the queue they first died in", "origin"), ("By reason", "reason"),
+        ("By routing key", "routing_key"), ("By error", "error"),
     ):  # fmt: skip
-        report.heading(title)
-        report.plot(bars_across({key[0]: float(n) for key, n in found.by(name).items()}))
+        report.plot(title, bars_across({key[0]: float(n) for key, n in found.by(name).items()}))
     report.heading("Groups")
     names = ("queue", "reason", "origin", "exchange", "routing_key", "error")
-    rows = [[*key, count] for key, count in found.by(*names).most_common(200)]
-    report.table([*names, "messages"], rows)
+    rows = [[*key, count] for key, count in found.by(*names).most_common(GROUPS_SHOWN)]
+    report.table([*(name.replace("_", " ") for name in names), "messages"], rows)
     return report

@@ -28,17 +28,22 @@ _PARSED: Final = "_parsed"
 
 def decode(frame: DataFrame, body_format: BodyFormat, schema: str | None) -> DataFrame:
     """Raises InvalidOption for a schema that is missing or wrong."""
-    if body_format == "raw":
-        if schema is not None:
-            raise InvalidOption("option schema: raw bodies have none; say which format they have")
-        return frame.withColumn(REASON, F.lit(None).cast("string"))
+    check_format(body_format, schema)
     if schema is None:
-        raise InvalidOption(f"option schema: is missing; {body_format} bodies are decoded by one")
+        return frame.withColumn(REASON, F.lit(None).cast("string"))
     if body_format == "json":
         return decode_json(frame, json_schema(schema))
     from pyspark_warren.jobs.avro import decode_avro
 
     return decode_avro(frame, text_of(schema))
+
+
+def check_format(body_format: BodyFormat, schema: str | None) -> None:
+    """Raises InvalidOption if there is a schema and should be none, or the other way round."""
+    if body_format == "raw" and schema is not None:
+        raise InvalidOption("option schema: raw bodies have none; say which format they have")
+    if body_format != "raw" and schema is None:
+        raise InvalidOption(f"option schema: is missing; {body_format} bodies are decoded by one")
 
 
 def text_of(schema: str) -> str:

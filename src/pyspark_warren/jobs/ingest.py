@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.jobs.compaction import FILES_MIN, compact
 from pyspark_warren.jobs.connecting import BrokerOptions
-from pyspark_warren.jobs.decoding import BODY, REASON, BodyFormat, decode
+from pyspark_warren.jobs.decoding import BODY, REASON, BodyFormat, check_format, decode
 from pyspark_warren.jobs.lake import MESSAGES, QUARANTINE, Commit, Lake, batch_name
 from pyspark_warren.jobs.queries import run_query
 from pyspark_warren.jobs.watching import Progress, Watch
@@ -108,6 +108,10 @@ class IngestOptions(BrokerOptions):
     checkpoint: Annotated[str | None, typer.Option(metavar="PATH", show_default="in the lake")] = (
         None
     )
+
+    def check(self) -> None:
+        parse_source_options(self.source(parallelism=1))
+        check_format(self.format, self.schema)
 
     def source(self, parallelism: int) -> dict[str, str]:
         """As options of the source."""

@@ -16,13 +16,22 @@ the tables once, or not yet; and never twice, not even for a moment.
 
 Spark numbers batches by checkpoint. A lake that was filled from another checkpoint would take the
 first batches of a new one for done, so each commit says which query it is of, and another one is
-refused. Compactions (`compaction.py`) go the same way, with files to delete as well.
+refused.
+
+Compactions (`compaction.py`) go the same way, but have files to delete as well, and no file system
+can take some files away and put another in their place in one step: whoever looks in between would
+see rows twice, or not at all, and never know. So while that goes on there is a file in the folder
+that is none of Parquet's, its guard: it comes first and goes last. Who sees the guard, or has
+listed files that are gone by the time they are opened, gets an error, and the right rows when it is
+tried again. A reader gets every row once, or an error; never something else.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +50,9 @@ _STAGING: Final = "_staging"
 # Spark runs no batch again but the last; the others are kept to look at.
 COMMITS_KEPT: Final = 100
 _SUFFIX: Final = ".parquet"
+GUARD: Final = f"being-compacted-read-again{_SUFFIX}"
+# Not empty, as Spark skips files that are.
+_GUARD_TEXT: Final = "Files here are being put together. Read again when this one is gone.\n"
 
 
 class ForeignLake(WarrenError):
@@ -103,11 +115,7 @@ class Lake:
         return f"{_STAGING}/{name}-{uuid.uuid4().hex[:8]}"
 
     def commit(self, draft: Commit) -> None:
-        """Everything staged belongs to the tables from now on, and what is to be removed does not.
-
-        Readers may see what a compaction puts in beside what it is about to take away, for as long
-        as that takes.
-        """
+        """Everything staged belongs to the tables from now on, what is to be removed does not."""
         moves = [
             (part.path, _final(part.path.removeprefix(f"{draft.staging}/"), draft.name, number))
             for number, part in enumerate(self.files.walk(draft.staging, _SUFFIX))
@@ -119,13 +127,26 @@ class Lake:
 
     def _finish(self, commit: Commit) -> None:
         if self.files.exists(commit.staging):  # deleted last: if it is gone, all is done
-            for source, target in commit.moves:
-                self.files.move(source, target)
-            for path in commit.removals:
-                self.files.delete(path)
+            with self._guarded(commit):
+                for source, target in commit.moves:
+                    self.files.move(source, target)
+                for path in commit.removals:
+                    self.files.delete(path)
             self.files.delete(commit.staging)
         if not commit.is_batch:
             self.files.delete(f"{_COMMITS}/{commit.name}.json")
+
+    @contextmanager
+    def _guarded(self, commit: Commit) -> Iterator[None]:
+        """If this ends by an error, guards stay: then somebody has to `recover`."""
+        folders = {path.rpartition("/")[0] for path in commit.removals}
+        guards = [f"{folder}/{GUARD}" for folder in sorted(folders)]
+        for guard in guards:
+            if not self.files.exists(guard):
+                self.files.write(guard, _GUARD_TEXT)
+        yield
+        for guard in guards:
+            self.files.delete(guard)
 
     def _commit_names(self) -> list[str]:
         return [name.removesuffix(".json") for name in self.files.names(_COMMITS)]

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from pyspark_warren.errors import WarrenError
@@ -29,6 +30,7 @@ STARTS_MAX: Final = 6
 _SLOW_START: Final = "Python worker failed to connect back"
 # What an error of Python looks like by the time it has been through the JVM.
 _OWN_ERROR: Final = re.compile(r"^(?:[\w.]*\.)?(\w+): (.+)$")
+_JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+\w+: ")
 
 T = TypeVar("T")
 
@@ -91,6 +93,7 @@ def reason_of(error: BaseException) -> str:
         match = _OWN_ERROR.match(line.strip())
         if match and line.strip().startswith("pyspark_warren."):
             return match[2]
-    if isinstance(error, PySparkException):
-        return text.split("\n\nJVM stacktrace", 1)[0].split("\n\tat ", 1)[0].strip()
+    text = text.split("\n\nJVM stacktrace", 1)[0].split("\n\tat ", 1)[0].strip()
+    if isinstance(error, Py4JJavaError):  # "An error occurred while calling o1.start.\n: ..."
+        return _JAVA_CLASS.sub("", (text.partition("\n: ")[2] or text).partition("\n")[0])
     return text

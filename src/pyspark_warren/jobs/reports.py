@@ -9,20 +9,31 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from pyspark_warren.errors import InvalidOption
+
 _STYLE: Final = """
+:root { color-scheme: light dark; --page: #fff; --text: #1d2733; --faint: #5b6875; --rule: #e3e7ec;
+  --box: #eef3f9; --c0: #3b6ea8; --c1: #c8553d; --c2: #588157; --c3: #8e6c8a; --c4: #d4a017;
+  --c5: #4aa3a2; --c6: #7d5a50; --c7: #6c757d }
+@media (prefers-color-scheme: dark) { :root { --page: #161b22; --text: #dde4ec; --faint: #a3afbc;
+  --rule: #30363d; --box: #1f2937; --c0: #6ea8e0; --c1: #f0876f; --c2: #8fc18d; --c3: #c39bc0;
+  --c4: #e8c14a; --c5: #74cfce; --c6: #c09a8e; --c7: #a3adb7 } }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
-  color: #1d2733; background: #fff }
-h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { border-collapse: collapse; font-size: 0.9rem } td, th { padding: 0.2rem 0.8rem 0.2rem 0;
-  text-align: left; border-bottom: 1px solid #e3e7ec; vertical-align: top }
-.n { text-align: right; font-variant-numeric: tabular-nums } .bar { background: #3b6ea8; height: 0.8em }
-svg { width: 100%; height: auto } svg text { font-size: 11px; fill: #5b6875 } .g { stroke: #e3e7ec }
-.legend span { margin-right: 1rem } .legend i { display: inline-block; width: 0.8em; height: 0.8em;
-  margin-right: 0.3em } .verdict { background: #eef3f9; border-left: 4px solid #3b6ea8;
-  padding: 0.6rem 1rem } footer { color: #5b6875; font-size: 0.85rem; margin-top: 2rem }
-@media (prefers-color-scheme: dark) { body { color: #dde4ec; background: #161b22 }
-  td, th { border-color: #30363d } .g { stroke: #30363d } .verdict { background: #1f2937 } }
-"""  # noqa: E501
+  color: var(--text); background: var(--page) }
+h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; margin: 2.5rem 0 0.5rem }
+figure { margin: 1.5rem 0 } figcaption { font-weight: 600; margin-bottom: 0.3rem }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: 0.9rem }
+td, th { padding: 0.2rem 0.8rem 0.2rem 0; text-align: left; border-bottom: 1px solid var(--rule);
+  vertical-align: top } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+.bars { width: 100% } .bars td { vertical-align: middle } .bars .name { max-width: 24rem;
+  overflow-wrap: anywhere } .across { width: 60% } .bar { background: var(--c0); height: 0.8em }
+svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--faint) }
+.g { stroke: var(--rule) } .legend { margin: 0.3rem 0 } .legend span { margin-right: 1rem }
+.legend i { display: inline-block; width: 0.8em; height: 0.8em; margin-right: 0.3em }
+.verdict { background: var(--box); border-left: 4px solid var(--c0); padding: 0.6rem 1rem }
+.nothing, footer { color: var(--faint); font-size: 0.9rem; margin: 0.3rem 0 }
+footer { margin-top: 2rem }
+"""
 
 
 @dataclass
@@ -36,15 +47,20 @@ class Report:
         self.parts.append(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str, kind: str = "") -> None:
-        self.parts.append(f'<p class="{kind}">{escape(text)}</p>')
+        of_kind = f' class="{kind}"' if kind else ""
+        self.parts.append(f"<p{of_kind}>{escape(text)}</p>")
 
-    def plot(self, drawn: str) -> None:
-        self.parts.append(drawn)
+    def plot(self, title: str, drawn: str) -> None:
+        self.parts.append(f"<figure><figcaption>{escape(title)}</figcaption>{drawn}</figure>")
 
     def table(self, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        head = "".join(f"<th>{escape(name)}</th>" for name in names)
-        body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
-        self.parts.append(f"<table><tr>{head}</tr>{body}</table>")
+        numbers = {at for row in rows for at, value in enumerate(row) if _is_number(value)}
+        head = "".join(_cell(name, "th", at in numbers) for at, name in enumerate(names))
+        body = "".join(
+            f"<tr>{''.join(_cell(value, 'td', at in numbers) for at, value in enumerate(row))}</tr>"
+            for row in rows
+        )
+        self.parts.append(f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>')
 
     def page(self) -> str:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -56,15 +72,54 @@ class Report:
         )
 
     def write(self, path: str) -> None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(self.page())
+        """As a whole or not at all, for who looks at it meanwhile."""
+        target = Path(path)
+        draft = target.with_name(f".{target.name}.draft")
+        try:
+            draft.write_text(self.page())
+            draft.replace(target)
+        except OSError as error:
+            raise _not_writable(path, error) from error
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"<td>{escape('' if value is None else str(value))}</td>"
-    return (
-        f'<td class="n">{value:,.6g}</td>'
-        if isinstance(value, float)
-        else f'<td class="n">{value:,}</td>'
-    )
+def check_writable(path: str | None) -> None:
+    """Makes the directory of a report, before any work is done for it.
+
+    Raises
+    ------
+    InvalidOption
+        If nothing can be written there.
+    """
+    if path is None:
+        return
+    if Path(path).is_dir():
+        raise InvalidOption(f"option report: {path} is a directory")
+    draft = Path(path).with_name(f".{Path(path).name}.draft")
+    try:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text("")
+        draft.unlink()
+    except OSError as error:
+        raise _not_writable(path, error) from error
+
+
+def _not_writable(path: str, error: OSError) -> InvalidOption:
+    return InvalidOption(f"option report: cannot write {path}: {error.strerror or error}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(value: object, tag: str, is_number: bool) -> str:
+    of_kind = ' class="n"' if is_number else ""
+    return f"<{tag}{of_kind}>{escape(_shown(value))}</{tag}>"
+
+
+def _shown(value: object) -> str:
+    """Whole numbers as they are, others to three figures."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "-" if value is None else str(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,15 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from pyspark_warren.errors import InvalidOption
-from pyspark_warren.java import ensure_java
+from pyspark_warren.java import ensure_quiet_java
+from pyspark_warren.jobs.queries import JobFailed, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What Spark says while it starts and runs is for whoever asks for it, by `--conf spark.log.level`.
+# What Spark says while it starts and runs is for who asks for it: --conf spark.log.level=INFO.
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_MASTERS: Final = re.compile(
+    r"local(\[[\w*]+(,\s*\d+)?\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+"
+)
 _DEFAULTS: Final = {
-    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -41,23 +46,37 @@ class SessionOptions:
         typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given several times."),
     ] = None
 
+    def check(self) -> None:
+        """Raises InvalidOption for a master that Spark has not, and for a setting that is none."""
+        if not _MASTERS.fullmatch(self.master):
+            raise InvalidOption(
+                f"option master: {self.master!r} is none of local[N], spark://HOST:PORT, yarn, "
+                "k8s://..."
+            )
+        _given(self)
+
 
 def make_session(name: str, options: SessionOptions) -> SparkSession:
-    """Raises InvalidOption for a setting that is none."""
+    """Raises InvalidOption for a setting that is none, JobFailed if Spark does not start."""
     from pyspark.sql import SparkSession
 
     from pyspark_warren.worker_python import use_this_python
 
-    ensure_java()
+    ensure_quiet_java()
     use_this_python(is_local=options.master.startswith("local"))
     settings = {**_DEFAULTS, **_given(options)}
     if options.master.startswith("local"):
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        # Spark's own is 200, which is for clusters.
+        settings.setdefault("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
     builder = SparkSession.builder.master(options.master).appName(f"warren {name}")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise JobFailed(f"Spark does not start at {options.master}: {reason_of(error)}") from error
 
 
 def _given(options: SessionOptions) -> dict[str, str]:

@@ -53,7 +53,7 @@ class ShownWatch(Watch):
         now = time.monotonic()
         line = self._line(progress, now)
         if self._status is not None:
-            self._status.update(line)
+            self._status.update(f"{self._name}: {line}")
         elif now - self._shown_at >= LINE_EVERY_S:
             self._shown_at = now
             self.say(line)
@@ -68,7 +68,7 @@ class ShownWatch(Watch):
         rate = progress.rows / max(now - self._started, 0.001)
         of_all = f" of {progress.total:,}" if progress.total is not None else ""
         detail = f", {progress.detail}" if progress.detail else ""
-        return f"{progress.rows:,}{of_all} messages, {rate:,.0f}/s{detail}"
+        return f"{progress.rows:,}{of_all} {progress.unit}, {rate:,.0f}/s{detail}"
 
 
 @contextmanager

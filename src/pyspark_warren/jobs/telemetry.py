@@ -2,25 +2,25 @@
 
     amq.rabbitmq.event ─► stream ─► events ─► windows by node and queue, with a watermark ─► report
 
-Windows are updated batch by batch, and what a batch says of a window replaces what was said before.
-Each batch's windows are kept in a file under its number, so that a batch that is run again writes
-the same file, and a report can be made of all of them. docs/TELEMETRY.md has the events.
+Windows are updated batch by batch and kept in files (`windows.py`), so that a report can be made of
+what earlier runs have seen, too. docs/TELEMETRY.md has the events.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.jobs.connecting import BrokerOptions
-from pyspark_warren.jobs.diagnosis import Diagnosis, Held, diagnose
 from pyspark_warren.jobs.files import Files
 from pyspark_warren.jobs.queries import run_query
+from pyspark_warren.jobs.reports import check_writable
+from pyspark_warren.jobs.telemetry_report import report_of
 from pyspark_warren.jobs.watching import Progress, Watch
+from pyspark_warren.jobs.windows import Telemetry, Window, WindowFiles
 from pyspark_warren.options import parse_source_options
 from pyspark_warren.reading import declare_if_asked, open_client
 from pyspark_warren.source import register
@@ -28,11 +28,13 @@ from pyspark_warren.source import register
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 EXCHANGE: Final = "amq.rabbitmq.event"
-WINDOWS: Final = "windows"
 CHECKPOINT: Final = "checkpoint"
 OFFSETS_PER_BATCH: Final = 200_000
+PARTITIONS_KEY: Final = "spark.sql.shuffle.partitions"
+STATE_PARTITIONS: Final = "2"
 # Taken from figures: their greatest, or their mean, in a window.
 GREATEST: Final = (
     "messages", "messages_ready", "messages_unacknowledged", "head_message_age_ms", "memory_used",
@@ -75,6 +77,10 @@ class TelemetryOptions(BrokerOptions):
         typer.Option(metavar="FILE", help="Write an HTML report with plots, after each batch."),
     ] = None
 
+    def check(self) -> None:
+        parse_source_options(self.source())
+        check_writable(self.report)
+
     def source(self) -> dict[str, str]:
         """As options of the source."""
         given = {
@@ -84,57 +90,6 @@ class TelemetryOptions(BrokerOptions):
             "maxOffsetsPerTrigger": str(OFFSETS_PER_BATCH),
         }
         return {**given, "exchange": self.exchange, "routingKey": "#"} if self.exchange else given
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What one node told, of itself or of one of its queues (`subject`), in one window."""
-
-    start_ms: int
-    node: str
-    subject: str
-    figures: dict[str, float | None]
-
-    def figure(self, name: str) -> float:
-        return self.figures.get(name) or 0.0
-
-    @property
-    def held(self) -> Held:
-        """By figures, which are looked at now and then, or by states, which are told of."""
-
-        def most(figure: str, kind: str) -> int:
-            return int(max(self.figure(figure), self.figure(f"{kind}_flow_events")))
-
-        return Held(
-            most("connections_in_flow", "connection"),
-            most("channels_in_flow", "channel"),
-            most("queues_in_flow", "queue"),
-            int(max(self.figure("connections_blocked"), self.figure("connection_blocked_events"))),
-        )
-
-
-@dataclass
-class Telemetry:
-    """All windows, in order."""
-
-    windows: list[Window] = field(default_factory=list)
-
-    @property
-    def nodes(self) -> list[str]:
-        return sorted({window.node for window in self.windows if window.node})
-
-    def of_node(self, node: str) -> list[Window]:
-        return [window for window in self.windows if (window.node, window.subject) == (node, "")]
-
-    def of_queues(self) -> dict[str, list[Window]]:
-        found: dict[str, list[Window]] = {}
-        for window in self.windows:
-            if window.subject:
-                found.setdefault(window.subject, []).append(window)
-        return found
-
-    def diagnosis(self, node: str) -> Diagnosis:
-        return diagnose(window.held for window in self.of_node(node))
 
 
 def telemetry(
@@ -149,19 +104,19 @@ def telemetry(
     """
     job = _Telemetry(spark, options, watch or Watch())
     job.run()
-    return job.windows()
+    return job.found()
 
 
 def windowed(events: DataFrame, window_s: int, late_s: int) -> DataFrame:
     """Events as the source gives them, summed up in windows by node and by queue."""
     headers = F.col("headers")
     kind = F.col("routing_key")
-    vhost_and_name = F.concat(headers["vhost"], F.lit("/"), headers["name"])
+    name_and_vhost = F.concat(headers["name"], F.lit(" in "), headers["vhost"])
     shaped = events.select(
         F.timestamp_millis(headers["timestamp_in_ms"].cast("bigint")).alias("at"),
         kind.alias("event"),
         F.coalesce(headers["node"], F.lit("")).alias("node"),
-        F.when(kind == "warren.queue.stats", vhost_and_name).otherwise("").alias("subject"),
+        F.when(kind == "warren.queue.stats", name_and_vhost).otherwise("").alias("subject"),
         headers["state"].alias("state"),
         headers["state_before"].alias("state_before"),
         headers["duration_ms"].cast("double").alias("duration_ms"),
@@ -197,10 +152,12 @@ class _Telemetry:
         self._options = options
         self._watch = watch
         self._files = Files(spark, options.state)
+        self._windows = WindowFiles(self._files)
         self._seen = 0
 
     def run(self) -> None:
         options = self._options
+        options.check()
         register(self._spark)
         source = parse_source_options(options.source())
         with open_client(source) as client:
@@ -216,43 +173,40 @@ class _Telemetry:
         writer = writer.option("checkpointLocation", self._files.whole(CHECKPOINT))
         writer = writer.foreachBatch(self._keep)
         if options.once:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{options.every_s} seconds").start()
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{options.every_s} seconds")
+        return self._started(writer)
+
+    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Windows are few, and each part of their state costs files in every batch."""
+        before = self._spark.conf.get(PARTITIONS_KEY)
+        self._spark.conf.set(PARTITIONS_KEY, STATE_PARTITIONS)
+        try:
+            return writer.start()  # which takes a copy of the settings
+        finally:
+            self._spark.conf.set(PARTITIONS_KEY, str(before))
 
     def _keep(self, rows: DataFrame, batch: int) -> None:
-        lines = [json.dumps(_plain(row.asDict())) for row in rows.collect()]
-        if not lines:
+        told = [_window(row.asDict()) for row in rows.collect()]
+        if not told:
             return
-        path = f"{WINDOWS}/{batch:010d}.json"
-        self._files.delete(path)
-        self._files.write(path, "\n".join(lines))
-        self._seen += len(lines)
-        self._watch.advance(Progress(self._seen, detail=f"windows; batch {batch}"))
+        self._windows.keep(batch, told)
+        self._seen += len(told)
+        self._watch.advance(Progress(self._seen, detail=f"batch {batch}", unit="windows"))
         if not self._options.once:
             self._report()
 
+    def found(self) -> Telemetry:
+        return Telemetry(self._windows.all(), self._options.window_s)
+
     def _report(self) -> None:
         if self._options.report is not None:
-            from pyspark_warren.jobs.telemetry_report import report_of
-
-            report_of(self.windows()).write(self._options.report)
-
-    def windows(self) -> Telemetry:
-        """What the newest batch says of each window."""
-        latest: dict[tuple[int, str, str], Window] = {}
-        for name in self._files.names(WINDOWS):
-            for line in self._files.read(f"{WINDOWS}/{name}").splitlines():
-                window = Window(**json.loads(line))
-                latest[window.start_ms, window.node, window.subject] = window
-        return Telemetry([latest[key] for key in sorted(latest)])
+            report_of(self.found()).write(self._options.report)
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _window(row: dict[str, Any]) -> Window:
     start = row.pop("window")["start"]
     node, subject = row.pop("node"), row.pop("subject")
-    return {
-        "start_ms": round(start.timestamp() * 1000),
-        "node": node,
-        "subject": subject,
-        "figures": {name: value for name, value in row.items() if value is not None},
-    }
+    figures = {name: value for name, value in row.items() if value is not None}
+    return Window(round(start.timestamp() * 1000), node, subject, figures)

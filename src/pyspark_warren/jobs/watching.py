@@ -17,6 +17,7 @@ class Progress:
     rows: int
     total: int | None = None
     detail: str = ""
+    unit: str = "messages"
 
 
 @dataclass(slots=True)
@@ -30,6 +31,9 @@ class Watch:
 
     def advance(self, progress: Progress) -> None:
         """The job has come further."""
+
+    def begin(self) -> None:
+        """What is counted begins here; what came before was preparation."""
 
     def stop(self) -> None:
         """Finish what is under way, and end."""

@@ -28,9 +28,26 @@ def test_what_is_missing_or_wrong_is_said_before_spark_starts() -> None:
     missing = CliRunner().invoke(app, ["ingest", "--url", "http://localhost"], env=WIDE)
     assert missing.exit_code == 2
     assert "--lake" in missing.output
-    wrong = CliRunner().invoke(app, ["audit", "--nodes", "a=/data", "--conf", "nonsense"], env=WIDE)
-    assert wrong.exit_code == 64
-    assert "--conf nonsense: is not KEY=VALUE" in wrong.output
+    url = ["--url", "http://localhost"]
+    for words, said in {
+        ("audit", "--nodes", "a=/data", "--conf", "nonsense"): "--conf nonsense: is not KEY=VALUE",
+        (
+            "audit",
+            "--nodes",
+            "a=/data",
+            "--master",
+            "me",
+        ): "option master: 'me' is none of local[N]",
+        ("audit", "--nodes", "a=/data"): "option nodes: /data is not a data directory",
+        ("ingest", *url, "--queue", "q", "--lake", "l", "--format", "json"): "schema: is missing",
+        ("ingest", *url, "--lake", "l"): "option queue: name 1 to",
+        ("deadletters", *url, "--queue", "q", "--redrive"): "option url",
+        ("deadletters", *url, "--queue", "q", "--report", "/"): "option report",
+        ("telemetry", *url, "--state", "s", "--report", "/"): "option report",
+    }.items():
+        wrong = CliRunner().invoke(app, list(words), env=WIDE)
+        assert wrong.exit_code == 64, words
+        assert said in wrong.output
 
 
 def test_an_error_is_told_in_the_words_of_whoever_raised_it() -> None:
@@ -44,13 +61,13 @@ def test_an_error_is_told_in_the_words_of_whoever_raised_it() -> None:
 
 def test_a_report_is_one_file_and_shows_what_is_in_it_as_text() -> None:
     report = Report("A <title>")
-    report.plot(plots.lines(["a", "b", "c"], {"<s>": [1.0, None, 3.0]}))
-    report.plot(plots.stacked_bars(["a"], {"x": [2.0], "y": [3.0]}))
-    report.plot(plots.bars_across({"<name>": 5.0}))
+    report.plot("lines", plots.lines(["a", "b", "c"], {"<s>": [1.0, None, 3.0]}))
+    report.plot("bars", plots.stacked_bars(["a"], {"x": [2.0], "y": [3.0]}))
+    report.plot("across", plots.bars_across({"<name>": 5.0}))
     report.table(["n"], [[1_000], [None], ["<b>"]])
     page = report.page()
     assert "A &lt;title&gt;" in page
     assert "&lt;name&gt;" in page
-    assert "<td>&lt;b&gt;</td>" in page
+    assert "&lt;b&gt;</td>" in page
     assert "1,000" in page
     assert "http" not in page.replace("http-equiv", "")
