@@ -2,7 +2,7 @@
 """RabbitMQ behind the command line of `warren server`, so that these tests can be tried on it.
 
     WARREN_TEST_COMMAND=tests/durability/reference_broker.py \\
-        python -m pytest -o timeout=600 tests/durability
+        python -m pytest -o timeout=600 tests/durability tests/crashes
 
 Takes over the process: what kills this program kills RabbitMQ. Its data lie directly in the data
 directory, so that `msg_stores` is where Warren has it. A child that dies with its parent answers
