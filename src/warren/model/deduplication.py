@@ -14,10 +14,10 @@ no more, but it is in memory until it is asked for or comes to the front.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from warren.model.fields import Field
 
@@ -37,24 +37,31 @@ def key_of(field: Field) -> bytes:
     """What the ids of two messages are compared by: the value, not the width it was sent in."""
     value = field.value
     if isinstance(value, bytes):
-        key = b"s" + value
-    elif isinstance(value, int) and not isinstance(value, bool):
-        key = b"i%d" % value
-    else:
-        key = field.kind.encode() + repr(value).encode()
+        return key_of_text(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _bounded(b"i%d" % value)
+    return _bounded(field.kind.encode() + repr(value).encode())
+
+
+def key_of_text(text: bytes) -> bytes:
+    return _bounded(b"s" + text)
+
+
+def _bounded(key: bytes) -> bytes:
     if len(key) <= KEY_BYTES_MAX:
         return key
     return b"#" + blake2b(key, digest_size=KEY_BYTES_MAX - 1).digest()
 
 
-@dataclass(slots=True, eq=False)
 class Remembered:
-    """An id in a window; `kept` is the owner's."""
+    """An id in a window, until `expires_at_ms` unless that is 0.
 
-    key: bytes
-    expires_at_ms: int
-    """0: never."""
-    kept: Any = None
+    There may be a million, so it refers to nothing that the garbage collector has to look at.
+    """
+
+    def __init__(self, key: bytes, expires_at_ms: int) -> None:
+        self.key = key
+        self.expires_at_ms = expires_at_ms
 
 
 class Window:
@@ -68,7 +75,9 @@ class Window:
         self._size_max = size_max
         self._ttl_ms = ttl_ms
         self._on_gone = on_gone
-        self._entries: dict[bytes, Remembered] = {}
+        self._may_expire = False
+        # Its first entry is found at once; a plain dictionary looks past all that went before.
+        self._entries: OrderedDict[bytes, Remembered] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -92,6 +101,7 @@ class Window:
         """One from before a start: the caller gives them in their order."""
         assert entry.key not in self._entries, "a repeat is not remembered again"
         self._entries[entry.key] = entry
+        self._may_expire = self._may_expire or entry.expires_at_ms != 0
 
     def forget(self, entry: Remembered) -> None:
         """Whether or not it is still there."""
@@ -112,8 +122,10 @@ class Window:
     def _make_room(self, now_ms: int) -> None:
         """The newest stays, whatever its time to live."""
         while len(self._entries) > 1:
-            oldest = next(iter(self._entries.values()))
             is_full = self._size_max is not None and len(self._entries) > self._size_max
+            if not is_full and not self._may_expire:
+                return
+            oldest = self._entries[next(iter(self._entries))]
             if not is_full and not _is_over(oldest, now_ms):
                 return
             self.forget(oldest)

@@ -23,13 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from warren.model.deduplication import (
-    DEDUPLICATION_HEADER,
-    WINDOW_IDS_DEFAULT,
-    Remembered,
-    Window,
-    key_of,
-)
+from warren.model.deduplication import WINDOW_IDS_DEFAULT, Remembered, Window
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
@@ -42,46 +36,41 @@ from warren.queues.id_keeping import (
     entry_of,
     record_of,
 )
+from warren.queues.message_id import id_of
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
 from warren.wire.codec import Message, QueuedMessage
-from warren.wire.properties import MalformedProperties, decode_properties
 
 LOOK_MESSAGES: Final = 1_024
 LOOK_BYTES: Final = 4 * 1_048_576
 """Read at once from a queue whose ids are to be learnt."""
 
-_HEADER: Final = DEDUPLICATION_HEADER.encode()
-
-
-def id_of(message: Message) -> bytes | None:
-    raw = message.properties.raw
-    if _HEADER not in raw:
-        return None
-    try:
-        headers = decode_properties(raw).headers
-    except MalformedProperties:
-        return None
-    field = None if headers is None else headers.get(DEDUPLICATION_HEADER)
-    return None if field is None else key_of(field)
-
 
 class Fate:
-    """What becomes of a message with an id, for all who published it: the publisher of it."""
+    """What becomes of a message with an id, for all who published it: the publisher of it.
 
-    def __init__(self, origin: str | None, on_refused: Callable[[], None]) -> None:
+    There is one while the message, or the record of its id, is not safe. Mostly one publisher
+    waits for that, so there is no list until there is another.
+    """
+
+    def __init__(self, queue: DeduplicatingQueue, entry: Remembered, origin: str | None) -> None:
         self.origin = origin
         """Of the first publisher, if that is another node."""
-        self.unsafe = 1
-        """The message, and the record of its id."""
-        self.record: QueuedMessage | None = None
-        self._on_refused = on_refused
-        self._waiting: list[tuple[Publisher, int]] = []
+        self.entry = entry
+        self.unsafe = 2
+        """The message, the record of its id, and while it is being published, that it is."""
+        self._queue = queue
+        self._publisher: Publisher | None = None
+        self._sequence = 0
+        self._others: list[tuple[Publisher, int]] = []
 
     def wait(self, publisher: Publisher | None, sequence: int) -> int:
         if publisher is None or self.unsafe == 0:
             return TAKEN
-        self._waiting.append((publisher, sequence))
+        if self._publisher is None:
+            self._publisher, self._sequence = publisher, sequence
+        else:
+            self._others = [*self._others, (publisher, sequence)]
         return PENDING
 
     def confirmed(self, sequence: int) -> None:
@@ -89,17 +78,20 @@ class Fate:
             return
         self.unsafe -= 1
         if self.unsafe == 0:
-            waiting, self._waiting = self._waiting, []
-            for publisher, number in waiting:
+            self._queue.settled(self)
+            if self._publisher is not None:
+                self._publisher.confirmed(self._sequence)
+            for publisher, number in self._others:
                 publisher.confirmed(number)
 
     def rejected(self, sequence: int) -> None:
         if self.unsafe == 0:
             return
         self.unsafe = 0
-        self._on_refused()
-        waiting, self._waiting = self._waiting, []
-        for publisher, number in waiting:
+        self._queue.refused(self)
+        if self._publisher is not None:
+            self._publisher.rejected(self._sequence)
+        for publisher, number in self._others:
             publisher.rejected(number)
 
 
@@ -127,6 +119,10 @@ class DeduplicatingQueue(Queue):
         else:
             keeper.on_left = self._left
         self._window = Window(size_max, ttl_ms, self._forgotten)
+        self._fates: dict[bytes, Fate] = {}
+        """Of ids whose messages are not safe."""
+        self._records: dict[bytes, QueuedMessage] = {}
+        """Of ids that are kept."""
         self.is_recalling = bool(keeper.ids_ready or keeper.length)
         self._named: dict[int, int] = {}
         """By level, the newest message that an id names."""
@@ -145,8 +141,8 @@ class DeduplicatingQueue(Queue):
         entry = self._window.find(key, now_ms)
         if entry is not None:
             self.duplicates += 1
-            first: Fate = entry.kept
-            return first.wait(publisher, sequence)
+            first = self._fates.get(key)
+            return TAKEN if first is None else first.wait(publisher, sequence)
         entry = self._window.add(key, now_ms)
         return self._publish_first(entry, message, publisher, sequence)
 
@@ -154,33 +150,46 @@ class DeduplicatingQueue(Queue):
         self, entry: Remembered, message: Message, publisher: Publisher | None, sequence: int
     ) -> int:
         origin: str | None = getattr(publisher, "origin", None)
-        fate = entry.kept = Fate(origin, lambda: self._window.forget(entry))
+        fate = self._fates[entry.key] = Fate(self, entry, origin)
         taken, place = self.keeper.taken, self.keeper.next_place(message)
         outcome = Queue.publish(self, message, fate, sequence)
-        if outcome == REJECTED:
-            self._window.forget(entry)
+        if outcome == REJECTED or fate.unsafe == 0:
+            self.refused(fate)
             return REJECTED
         if outcome == TAKEN:
             fate.unsafe -= 1
         if self._is_windowed:
-            self._keep_id(entry, message, NOWHERE if self.keeper.taken == taken else place)
+            self._keep_id(fate, message, NOWHERE if self.keeper.taken == taken else place)
         elif self.keeper.taken == taken:
             self._window.forget(entry)  # it has gone already
+        fate.unsafe -= 1
+        if fate.unsafe == 0:
+            self.settled(fate)
         return fate.wait(publisher, sequence)
 
-    def _keep_id(self, entry: Remembered, message: Message, place: Place) -> None:
+    def _keep_id(self, fate: Fate, message: Message, place: Place) -> None:
         """Mirrors are told in the same batch, and a master answers for the whole of it."""
-        fate: Fate = entry.kept
+        entry = fate.entry
         is_alone = self.backing is self.keeper
         record = record_of(entry, place, message.properties.persistent)
-        fate.record = self.backing.publish_delivered(record, 0, fate if is_alone else None, 0)
+        self._records[entry.key] = self.backing.publish_delivered(
+            record, 0, fate if is_alone else None, 0
+        )
         if is_alone and self.backing.outcome == PENDING:
             fate.unsafe += 1
 
+    def settled(self, fate: Fate) -> None:
+        """Nobody need wait for it any more."""
+        if self._fates.get(fate.entry.key) is fate:
+            del self._fates[fate.entry.key]
+
+    def refused(self, fate: Fate) -> None:
+        self.settled(fate)
+        self._window.forget(fate.entry)
+
     def id_records(self) -> list[QueuedMessage]:
         """What the queue has of its backing, as a client has what it has not acknowledged."""
-        records = (entry.kept.record for entry in self._window.entries())
-        return [record for record in records if record is not None]
+        return list(self._records.values())
 
     def _left(self, message: Message) -> None:
         key = id_of(message)
@@ -189,8 +198,9 @@ class DeduplicatingQueue(Queue):
             self._window.forget(entry)
 
     def _forgotten(self, entry: Remembered) -> None:
-        if entry.kept.record is not None and not self.is_deleted:
-            self.backing.ack([entry.kept.record])
+        record = self._records.pop(entry.key, None)
+        if record is not None and not self.is_deleted:
+            self.backing.ack([record])
 
     # Learning the ids.
 
@@ -247,17 +257,14 @@ class DeduplicatingQueue(Queue):
         if key is None or self.is_deleted or self._window.find(key, now_ms) is not None:
             return
         entry = self._window.add(key, now_ms)
-        fate = entry.kept = Fate(None, _nothing)
-        fate.unsafe = 0
         record = record_of(entry, (level, queued.sequence), queued.message.properties.persistent)
-        fate.record = self.backing.publish_delivered(record, 0, None, 0)
+        self._records[key] = self.backing.publish_delivered(record, 0, None, 0)
 
     def _learn(self, entry: Remembered, record: QueuedMessage | None) -> None:
-        fate = entry.kept = Fate(None, _nothing)
-        fate.unsafe = 0
-        fate.record = record
         if self._window.find(entry.key, 0) is None:
             self._window.restore(entry)
+            if record is not None:
+                self._records[entry.key] = record
         elif record is not None:
             self.backing.ack([record])
 
@@ -319,7 +326,3 @@ async def _piece(level: BackingQueue, start: int, end: int) -> list[QueuedMessag
             break
         found += more
     return found
-
-
-def _nothing() -> None:
-    """It was safe before."""

@@ -26,10 +26,10 @@ from warren.wire.properties import Properties, encode_properties
 IDS_LEVEL: Final = 256
 """Above PRIORITY_MAX."""
 
-_ROUTE: Final = b"\x01\xff\x00"
+_ROUTE = b"\x01\xff\x00"
 """An exchange whose name is not UTF-8: nothing that a client publishes can have come that way."""
-_PERSISTENT: Final = PropertyBlock(encode_properties(Properties(delivery_mode=2)))
-_TRANSIENT: Final = PropertyBlock(encode_properties(Properties()))
+_PERSISTENT = PropertyBlock(encode_properties(Properties(delivery_mode=2)))
+_TRANSIENT = PropertyBlock(encode_properties(Properties()))
 _HEAD: Final = Struct(">qHQ")
 """When it expires; the level of the message that it came with, and its number there."""
 
@@ -58,7 +58,7 @@ class IdKeepingBacking(PriorityBacking):
     """`on_left` hears of each message that is gone for good, but not of a purge."""
 
     def __init__(self, top_level: int, make_level: Callable[[int], BackingQueue]) -> None:
-        super().__init__(top_level, make_level)
+        PriorityBacking.__init__(self, top_level, make_level)
         self.on_left: Callable[[Message], None] | None = None
         self.taken = 0
         """How many messages were ever kept here, if only for a moment."""
@@ -78,14 +78,16 @@ class IdKeepingBacking(PriorityBacking):
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
     ) -> int:
         self.taken += 1
-        return super().publish(message, expires_at_ms, publisher, sequence)
+        return PriorityBacking.publish(self, message, expires_at_ms, publisher, sequence)
 
     def publish_delivered(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
     ) -> QueuedMessage:
         if not is_id(message):
             self.taken += 1
-            return super().publish_delivered(message, expires_at_ms, publisher, sequence)
+            return PriorityBacking.publish_delivered(
+                self, message, expires_at_ms, publisher, sequence
+            )
         ids = self.level(IDS_LEVEL)
         queued = ids.publish_delivered(message, expires_at_ms, publisher, sequence)
         self.outcome = ids.outcome
@@ -94,26 +96,31 @@ class IdKeepingBacking(PriorityBacking):
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         if self._ids is not None and self._ids.length:
             return self._ids.fetch(True) if ack_required else None
-        queued = super().fetch(ack_required)
+        queued = PriorityBacking.fetch(self, ack_required)
         if queued is not None and not ack_required and self.on_left is not None:
             self.on_left(queued.message)
         return queued
 
     def head(self) -> QueuedMessage | None:
-        return None if self.ids_ready else super().head()
+        return None if self.ids_ready else PriorityBacking.head(self)
 
     def ack(self, run: list[QueuedMessage]) -> None:
-        messages = self._without_ids(run, lambda ids, record: ids.ack([record]))
-        super().ack(messages)
+        messages, ids = _parted(run)
+        if ids:
+            self.level(IDS_LEVEL).ack(ids)
+        PriorityBacking.ack(self, messages)
         if self.on_left is not None:
             for queued in messages:
                 self.on_left(queued.message)
 
     def requeue(self, run: list[QueuedMessage]) -> None:
-        super().requeue(self._without_ids(run, lambda ids, record: ids.requeue([record])))
+        messages, ids = _parted(run)
+        if ids:
+            self.level(IDS_LEVEL).requeue(ids)
+        PriorityBacking.requeue(self, messages)
 
     def delete(self) -> None:
-        super().delete()
+        PriorityBacking.delete(self)
         if self._ids is not None:
             self._ids.delete()
 
@@ -121,30 +128,27 @@ class IdKeepingBacking(PriorityBacking):
         if priority == IDS_LEVEL:
             self._ids = level
         else:
-            super().add_level(priority, level)
+            PriorityBacking.add_level(self, priority, level)
 
     def level_number(self, message: Message) -> int:
-        return IDS_LEVEL if is_id(message) else super().level_number(message)
+        return IDS_LEVEL if is_id(message) else PriorityBacking.level_number(self, message)
 
     def level(self, priority: int) -> BackingQueue:
         if priority != IDS_LEVEL:
-            return super().level(priority)
+            return PriorityBacking.level(self, priority)
         if self._ids is None:
             self._ids = self._make_level(IDS_LEVEL)
         return self._ids
 
     def items(self) -> Iterable[tuple[int, BackingQueue]]:
         ids = [] if self._ids is None else [(IDS_LEVEL, self._ids)]
-        return [*super().items(), *ids]
+        return [*PriorityBacking.items(self), *ids]
 
-    def _without_ids(
-        self, run: list[QueuedMessage], settle: Callable[[BackingQueue, QueuedMessage], None]
-    ) -> list[QueuedMessage]:
-        """The messages of a run; its ids are settled."""
-        messages = []
-        for queued in run:
-            if is_id(queued.message):
-                settle(self.level(IDS_LEVEL), queued)
-            else:
-                messages.append(queued)
-        return messages
+
+def _parted(run: list[QueuedMessage]) -> tuple[list[QueuedMessage], list[QueuedMessage]]:
+    """Messages, and ids."""
+    messages: list[QueuedMessage] = []
+    ids: list[QueuedMessage] = []
+    for queued in run:
+        (ids if is_id(queued.message) else messages).append(queued)
+    return messages, ids

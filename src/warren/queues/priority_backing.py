@@ -46,7 +46,7 @@ class PriorityBacking(BackingQueue):
         self._level_of(message).mark_redelivered(message)
 
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
-        level = next((level for level in self._levels.values() if level.length), None)
+        level = self._first()
         queued = level.fetch(ack_required) if level is not None else None
         if queued is None:
             self.recount()
@@ -58,11 +58,11 @@ class PriorityBacking(BackingQueue):
 
     def recount(self) -> None:
         """What should have come from the disk may be lost."""
-        self.length = sum(level.length for level in self._levels.values())
-        self.ready_bytes = sum(level.ready_bytes for level in self._levels.values())
+        self.length = sum([level.length for level in self._levels.values()])
+        self.ready_bytes = sum([level.ready_bytes for level in self._levels.values()])
 
     def head(self) -> QueuedMessage | None:
-        level = next((level for level in self._levels.values() if level.length), None)
+        level = self._first()
         return level.head() if level is not None else None
 
     def ack(self, run: list[QueuedMessage]) -> None:
@@ -97,7 +97,7 @@ class PriorityBacking(BackingQueue):
 
     def purge(self) -> int:
         self.recount()
-        count = sum(level.purge() for level in self._levels.values())
+        count = sum([level.purge() for level in self._levels.values()])
         assert count == self.length, "the levels hold what they counted"
         self.length = 0
         self.ready_bytes = 0
@@ -125,7 +125,7 @@ class PriorityBacking(BackingQueue):
         return summed
 
     def peek(self) -> QueuedMessage | None:
-        level = next((level for level in self._levels.values() if level.length), None)
+        level = self._first()
         return level.peek() if level is not None else None
 
     def is_in_flow(self, now_ms: int) -> bool:
@@ -155,6 +155,13 @@ class PriorityBacking(BackingQueue):
     def items(self) -> Iterable[tuple[int, BackingQueue]]:
         """The levels that there are."""
         return self._levels.items()
+
+    def _first(self) -> BackingQueue | None:
+        """The level that is served."""
+        for level in self._levels.values():
+            if level.length:
+                return level
+        return None
 
     def _level_of(self, message: Message) -> BackingQueue:
         return self.level(self.level_number(message))

@@ -1,0 +1,32 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+from warren.queues.backing cimport BackingQueue
+from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
+
+
+cdef class PriorityBacking(BackingQueue):
+    cdef int _max_priority
+    cdef object _make_level
+    cdef dict _levels
+    cdef bint _is_lazy
+    cpdef int publish(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    ) except -1
+    @cython.locals(level=BackingQueue)
+    cpdef QueuedType publish_delivered(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
+    )
+    @cython.locals(level=BackingQueue, queued=QueuedType)
+    cpdef QueuedType fetch(self, bint ack_required)
+    @cython.locals(level=BackingQueue)
+    cpdef QueuedType head(self)
+    @cython.locals(queued=QueuedType)
+    cpdef object ack(self, list run)
+    @cython.locals(queued=QueuedType)
+    cpdef object requeue(self, list run)
+    cpdef int level_number(self, MessageType message) except -1
+    @cython.locals(level=BackingQueue)
+    cdef BackingQueue _first(self)
+    cdef BackingQueue _level_of(self, MessageType message)
+    @cython.locals(level=BackingQueue)
+    cpdef BackingQueue level(self, int priority)
