@@ -4,8 +4,8 @@ A stop waits for the batch under way, for a while: nothing would be lost without
 are run again, but work would. Whatever ends the query is told in one line of its own words, not in
 the JVM's.
 
-Spark gives a Python worker ten seconds to start, which cannot be changed, and on a machine with too
-much to do that may not be enough. Then nothing has been done yet, and it is tried again.
+If Spark lost a Python worker (`lost_workers`), the query is started again: it goes on where it was.
+It is given up when that happens time and again and no batch gets done.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 
 from pyspark_warren.errors import WarrenError
+from pyspark_warren.jobs.lost_workers import SPARK_ERRORS, TRIES_MAX, is_worker_lost
 from pyspark_warren.jobs.watching import Watch
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.5
 BATCH_PATIENCE_S: Final = 60.0
-STARTS_MAX: Final = 6
-_SLOW_START: Final = "Python worker failed to connect back"
 # What an error of Python looks like by the time it has been through the JVM.
 _OWN_ERROR: Final = re.compile(r"^(?:[\w.]*\.)?(\w+): (.+)$")
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+\w+: ")
@@ -40,22 +39,35 @@ class JobFailed(WarrenError):
 
 
 def patiently(action: Callable[[], T]) -> T:
-    """Does it again if Spark could not start a worker in time; what it does must bear that."""
-    for _ in range(STARTS_MAX - 1):
+    """Does it again if a worker of Spark's was lost; what it does must bear that."""
+    for _ in range(TRIES_MAX - 1):
         try:
             return action()
-        except PySparkException as error:
-            if _SLOW_START not in str(error):
+        except SPARK_ERRORS as error:
+            if not is_worker_lost(error):
                 raise
     return action()
 
 
 def run_query(start: Callable[[], StreamingQuery], watch: Watch) -> None:
     """Starts a query and sees to its end. Raises JobFailed if it fails."""
-    try:
-        patiently(lambda: _run(start(), watch))
-    except StreamingQueryException as error:
-        raise JobFailed(reason_of(error)) from error
+    tries = 0
+    while tries < TRIES_MAX and not watch.is_stopping:
+        query: StreamingQuery | None = None
+        try:
+            query = start()
+            _run(query, watch)
+            return
+        except SPARK_ERRORS as error:
+            if not is_worker_lost(error):
+                if isinstance(error, StreamingQueryException):
+                    raise JobFailed(reason_of(error)) from error
+                raise
+        has_come_further = query is not None and query.recentProgress
+        tries = 1 if has_come_further else tries + 1
+        watch.say("Spark lost a Python worker; going on")
+    if tries == TRIES_MAX:
+        raise JobFailed(f"Spark lost Python workers, {TRIES_MAX} times by now; is memory short?")
 
 
 def _run(query: StreamingQuery, watch: Watch) -> None:
