@@ -20,6 +20,8 @@ from bench.compare import compare
 from bench.declaring import declaring
 from bench.failover import failovers
 from bench.idle import idle
+from bench.ingesting import MESSAGES as INGEST_MESSAGES
+from bench.ingesting import ingesting
 from bench.load import tool
 from bench.mirrored import mirrored
 from bench.pipeline import ROWS, pipeline
@@ -34,7 +36,7 @@ from bench.sync import synchronising
 
 GROUPS: Final = (
     "all", "scaling", "backlog", "restart", "scraping", "idle", "remote", "declare",
-    "cluster-start", "mirrored", "sync", "failover", "pipeline",
+    "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest",
 )  # fmt: skip
 
 
@@ -51,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
         f"  {'pipeline':<8} queues as DataFrames: what Spark's source and sink cost\n"
+        f"  {'ingest':<8} {INGEST_MESSAGES:,} messages by a stream into a lake, and the memory\n"
         "clusters of three nodes (Warren's need etcd):\n"
         f"  {'remote':<8} publish to and consume from another node's queue\n"
         f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
@@ -67,6 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--sync-messages", type=int, default=SYNC_MESSAGES, help="of sync (%(default)s)"
+    )
+    parser.add_argument(
+        "--ingest-messages", type=int, default=INGEST_MESSAGES, help="of ingest (%(default)s)"
     )
     parser.add_argument("--rows", type=int, default=ROWS, help="of pipeline (%(default)s)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
@@ -107,6 +113,8 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
         tables.append(idle(starters, say))
     if "pipeline" in names:
         tables.append(pipeline(options.rows, options.repeats, say))
+    if "ingest" in names:
+        tables.append(ingesting(options.ingest_messages, say))
     return tables + measure_clusters(options, names, starters, say)
 
 

@@ -1,4 +1,4 @@
-"""A Spark session to measure with, and what it and its Python workers use of processors."""
+"""A Spark session to measure with, and what it and its Python workers use of the machine."""
 
 from __future__ import annotations
 
@@ -55,18 +55,34 @@ def spark_pid(session: SparkSession) -> int:
 
 def cpu_s_of_tree(pid: int) -> float:
     """Of a process and all below it, those that have ended included."""
-    parents: dict[int, int] = {}
-    seconds: dict[int, float] = {}
+    return sum(sum(map(int, stat[_TIMES])) for stat in _tree(pid).values()) / _TICKS_PER_S
+
+
+def memory_mib_of_tree(pid: int) -> dict[int, float]:
+    """What a process has in memory, and each below it; of what some share, each has its part."""
+    return {each: _memory_kb(each) / 1024 for each in _tree(pid)}
+
+
+def _memory_kb(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0  # it has just ended
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+def _tree(pid: int) -> dict[int, list[str]]:
+    """What the kernel says of a process and all below it."""
+    stats: dict[int, list[str]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            stats[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        parents[int(entry.name)] = int(fields[_PARENT])
-        seconds[int(entry.name)] = sum(map(int, fields[_TIMES])) / _TICKS_PER_S
-    return sum(s for process, s in seconds.items() if _is_below(process, pid, parents))
+    parents = {process: int(stat[_PARENT]) for process, stat in stats.items()}
+    return {each: stat for each, stat in stats.items() if _is_below(each, pid, parents)}
 
 
 def _is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:

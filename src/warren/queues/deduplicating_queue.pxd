@@ -29,6 +29,7 @@ cdef class DeduplicatingQueue(Queue):
     cdef public bint is_recalling
     cdef object _spawn
     cdef bint _is_windowed
+    cdef bint _has_ttl
     cdef Window _window
     cdef dict _fates
     cdef dict _records

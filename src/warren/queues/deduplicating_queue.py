@@ -114,6 +114,7 @@ class DeduplicatingQueue(Queue):
         self._spawn = spawn
         size_max, ttl_ms = settings.window_size, settings.window_ttl_ms
         self._is_windowed = size_max is not None or ttl_ms is not None
+        self._has_ttl = ttl_ms is not None
         if self._is_windowed:
             size_max = WINDOW_IDS_DEFAULT if size_max is None else size_max
         else:
@@ -137,7 +138,7 @@ class DeduplicatingQueue(Queue):
         key = None if self.is_deleted else id_of(message)
         if key is None:
             return Queue.publish(self, message, publisher, sequence)
-        now_ms = self.host.clock.now_ms()
+        now_ms = self.host.clock.now_ms() if self._has_ttl else 0
         entry = self._window.find(key, now_ms)
         if entry is not None:
             self.duplicates += 1
