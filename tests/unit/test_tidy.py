@@ -48,7 +48,7 @@ ALLOWED: Final = {
     "broker": BELOW_BROKER,
     "channels": BELOW_BROKER | {"broker", "protocol"},
     "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
-    "mirror": {"model", "wire", "queues", "storage", "flow"},
+    "mirror": {"model", "wire", "queues", "storage", "flow", "streams"},
     "cluster": BELOW_BROKER | {"broker", "flow"},
     "server": BELOW_SERVER | {"cluster", "mirror"},
     "management": BELOW_SERVER | {"server", "cluster", "mirror"},

@@ -29,7 +29,7 @@ cdef class StreamBacking(BackingQueue):
     cdef Py_ssize_t _batch_length(self) except -1
     @cython.locals(publishers=list, sequences=list, position=Py_ssize_t)
     cpdef object committed(self)
-    cpdef object _land(self)
+    cpdef object land(self)
     cpdef QueuedType fetch(self, bint ack_required)
     cpdef QueuedType head(self)
     cpdef object ack(self, list run)

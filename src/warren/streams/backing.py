@@ -91,13 +91,14 @@ class StreamBacking(BackingQueue):
 
     def committed(self) -> None:
         publishers, sequences = self.flight_publishers, self.flight_sequences
-        self._land()
+        self.land()
         for position in range(len(publishers)):
             publisher = publishers[position]
             if publisher is not None:
                 publisher.confirmed(sequences[position])
 
-    def _land(self) -> None:
+    def land(self) -> None:
+        """What was under way is safe here."""
         self.credit.release(self.flight_bytes)
         self.flight_messages = []
         self.flight_publishers = []
@@ -118,10 +119,11 @@ class StreamBacking(BackingQueue):
     def refuse(self) -> None:
         """The disk takes nothing: whoever waits is told so, and whoever comes."""
         self.is_refusing = True
-        for publisher, sequence in self._drop_gathered():
+        for publisher, sequence in self.drop_gathered():
             publisher.rejected(sequence)
 
-    def _drop_gathered(self) -> list[tuple[Publisher, int]]:
+    def drop_gathered(self) -> list[tuple[Publisher, int]]:
+        """Nothing of it will be written; those who wait, and under which numbers."""
         pairs = zip(self.publishers, self.sequences, strict=True)
         waiting = [(publisher, number) for publisher, number in pairs if publisher is not None]
         self.messages, self.publishers, self.sequences = [], [], []
@@ -166,7 +168,7 @@ class StreamBacking(BackingQueue):
         """What was under way has reached a queue that is no more, which is as good as any."""
         self.length = 0
         self.ready_bytes = 0
-        for publisher, sequence in self._drop_gathered():
+        for publisher, sequence in self.drop_gathered():
             publisher.confirmed(sequence)
         if self.on_deleted is not None:
             self.on_deleted()

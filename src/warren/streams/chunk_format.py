@@ -44,6 +44,7 @@ from warren.storage.disk import Buffer
 HEADER: Final = Struct("<IHHQqIIIIIIIIII")
 HEADER_BYTES: Final = 64
 SUMMED_BYTES: Final = 60
+CHECKSUMS_AT: Final = 56
 MAGIC: Final = 0x634E5257  # "WRNc"
 VERSION: Final = 1
 ALIGNMENT: Final = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from warren.streams.chunks import decode_chunk, with_offsets
-from warren.streams.log import RecentChunk
 from warren.streams.reading import Place, Stretch
+from warren.streams.recent_chunks import RecentChunk
 from warren.wire.codec import Message
 
 

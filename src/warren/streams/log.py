@@ -1,8 +1,8 @@
 """One stream's log: segments that are safe, and how more gets there.
 
-    publishes gather ─► fill: encode chunks ─► (store: write, sync) ─► committed: readers, confirms
-                                                       │
-                                                       ╰─► failed: go on in a new segment
+    publishes gather ─► encode chunks ─► (store: write, sync) ─► release: readers, confirms
+                             ▲                   │
+        chunks of a master ──╯                   ╰─► failed: go on in a new segment
 
 Offsets are given when chunks are encoded, so they have no gaps, whatever fails. A reader sees a
 record when it is safe, never before: `end_offset` is the boundary. When a segment is long enough,
@@ -11,6 +11,11 @@ another is begun; what comes meanwhile gathers, for the millisecond that takes.
 A failed write or sync leaves a file that cannot be trusted beyond what was safe (see disk.py), so
 the log begins another segment there and writes the same messages again. If that fails, too, those
 who wait for a confirm are refused, and it is tried again every RETRY_S.
+
+**A log that has copies** is held (`hold`): somebody watches it, is told of every chunk, and says
+from when on readers may see it (`release`). A chunk that was told is never taken back: if it could
+not be written, the very same is written again. A copy is given chunks instead of messages
+(`append`), and may have to be cut where its master's is another (`cut`).
 """
 
 from __future__ import annotations
@@ -23,24 +28,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from warren.storage.committer import Batch
-from warren.storage.disk import Buffer, append_all
-from warren.storage.layout import encode_name
+from warren.storage.disk import Buffer
+from warren.storage.workers import Workers
+from warren.streams.active_files import ActiveFiles
 from warren.streams.backing import StreamBacking
-from warren.streams.chunk_format import CHUNK_BYTES, CHUNK_RECORDS_MAX
-from warren.streams.chunks import decode_chunk, encode_chunk, with_offsets
+from warren.streams.chunks import decode_chunk, with_offsets
+from warren.streams.cutting import clear_segments, cut_segments
+from warren.streams.pending_chunks import PendingChunk, encoded_chunks
 from warren.streams.reading import SegmentReader
+from warren.streams.recent_chunks import RecentChunk, RecentChunks
 from warren.streams.retention import removable
-from warren.streams.segments import IndexEntry, Segment, SegmentFiles
-from warren.wire.codec import Message, QueuedMessage
+from warren.streams.segments import Segment, SegmentFiles
+from warren.streams.tail import Tail
+from warren.streams.watching import LogWatcher
+from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
     from warren.streams.store import StreamStore
 
 SEGMENT_BYTES_DEFAULT: Final = 500_000_000
-# What was committed last stays in memory for those who follow closely.
-RECENT_BYTES_MAX: Final = 4 * 1_048_576
 RETRY_S: Final = 1.0
-NAME_FILE: Final = ".queue_name"
 
 _log = logging.getLogger("warren.streams")
 
@@ -54,51 +61,49 @@ class Limits:
     age_ms_max: int | None = None
 
 
-class RecentChunk:
-    """A chunk as it was written, while it is in memory."""
-
-    __slots__ = ("_messages", "_told", "end", "first_offset", "size")
-
-    def __init__(self, first_offset: int, messages: list[Message], size: int) -> None:
-        self.first_offset = first_offset
-        self.end = first_offset + len(messages)
-        self.size = size
-        self._messages = messages
-        self._told: list[Message] | None = None
-
-    def messages(self) -> list[Message]:
-        """As consumers get them, made once for all of them."""
-        if self._told is None:
-            self._told = with_offsets(self._messages, self.first_offset)
-        return self._told
-
-
 class StreamLog:
     def __init__(
-        self, store: StreamStore, name: str, files: SegmentFiles, segments: list[Segment]
+        self,
+        store: StreamStore,
+        name: str,
+        files: SegmentFiles,
+        segments: list[Segment],
+        tail: Tail,
     ) -> None:
         self._store = store
         self._host = store.host
         self.name = name
         self.files = files
         self.segments = segments
+        self.tail = tail
+        """Its last chunks; kept up while the log is held."""
         self.limits = Limits()
         self.held_from: Callable[[], int | None] = lambda: None
         """The first offset that somebody has still to read, and retention is to leave."""
         self.backing = StreamBacking(self._host.credit, self._mark)
-        self.backing.on_deleted = self._delete
+        self.backing.on_deleted = self.delete
         self.backing.look = self._look
         self.reader = SegmentReader(self._host.disk, files)
-        self.recent: deque[RecentChunk] = deque()
-        self._recent_bytes = 0
+        self.recent = RecentChunks()
         self.is_followed = False
         """Whether somebody reads what is new, so that it is worth keeping at hand."""
         self.on_committed: Callable[[], None] | None = None
         self.is_ready = False
         self.is_deleted = False
         self.truncated_bytes = 0
-        self._data = self._index = -1
-        self._flight: list[tuple[IndexEntry, int, list[Message]]] = []
+        self.is_held = False
+        self.watcher: LogWatcher | None = None
+        self.end_offset = segments[-1].end if segments else 0
+        """Behind the last record that readers may see: the next one's offset."""
+        self.written_end = self.next_offset = self.end_offset
+        """Behind the last record that is safe here, and the last that has an offset."""
+        self._floor = 0
+        self._active = ActiveFiles(self._host.disk, files, name)
+        self._active_size = segments[-1].size if segments else 0
+        self._queue: list[PendingChunk] = []
+        self._flight: list[PendingChunk] = []
+        self._unreleased: deque[PendingChunk] = deque()
+        self._cut: tuple[int, bool, Callable[[], None]] | None = None
         self._failures = 0
         self._last_ms = segments[-1].last_ms if segments else 0
         self.opening: Awaitable[None] | None = None
@@ -106,12 +111,16 @@ class StreamLog:
 
     @property
     def first_offset(self) -> int:
-        return self.segments[0].base if self.segments else 0
+        return max(self._floor, self.segments[0].base) if self.segments else 0
 
     @property
-    def end_offset(self) -> int:
-        """Behind the last record that is safe: the next one's offset."""
-        return self.segments[-1].end if self.segments else 0
+    def workers(self) -> Workers:
+        return self._host.workers
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something waits to be written."""
+        return bool(self._queue or self.backing.messages)
 
     @property
     def last_chunk(self) -> int:
@@ -141,7 +150,7 @@ class StreamLog:
             for offset, message in enumerate(messages, header.first_offset):
                 if offset < wanted:
                     continue
-                if len(shown) == limit or bytes_max <= 0:
+                if len(shown) == limit or bytes_max <= 0 or offset >= self.end_offset:
                     return shown
                 bytes_max -= len(message.body)
                 shown.append(QueuedMessage(message, offset, 0))
@@ -157,76 +166,144 @@ class StreamLog:
         if self.is_ready:
             self._store.mark(self)
 
+    def append(self, chunk: PendingChunk) -> None:
+        """The next one, of whoever gives offsets to this log."""
+        assert chunk.first_offset == self.next_offset, "nothing is left out"
+        self.next_offset = chunk.end
+        self._last_ms = max(self._last_ms, chunk.timestamp_ms)
+        self.tail.add(chunk)
+        self._queue.append(chunk)
+        self._mark()
+
     def fill(self, batch: Batch) -> None:
-        """Encode what has gathered, into a batch that is about to be submitted."""
-        active = self.segments[-1]
-        now_ms = self._last_ms = max(self._host.now_ms(), self._last_ms)
-        offset, position = active.end, active.size
-        pieces: list[Buffer] = []
-        entries = []
-        for messages in _chunks_of(self.backing.take()):
-            encoded = encode_chunk(messages, offset, now_ms)
-            entry = IndexEntry(offset, now_ms, position, len(messages))
-            size = sum(map(len, encoded))
-            pieces.extend(encoded)
-            entries.append(entry.encoded())
-            self._flight.append((entry, size, messages))
-            offset += len(messages)
-            position += size
-        batch.writes.append((self._data, pieces))
-        batch.writes.append((self._index, [b"".join(entries)]))
-        batch.syncs.append(self._data)
+        """Put what has gathered into a batch that is about to be submitted."""
+        if not self._queue:
+            self._encode()
+        self._flight, self._queue = self._queue, []
+        base, position = self.segments[-1].base, self._active_size
+        for chunk in self._flight:
+            chunk.base, chunk.position = base, position
+            position += chunk.size
+        pieces: list[Buffer] = [piece for chunk in self._flight for piece in chunk.pieces]
+        entries = b"".join([chunk.entry.encoded() for chunk in self._flight])
+        batch.writes.append((self._active.data, pieces))
+        batch.writes.append((self._active.index, [entries]))
+        batch.syncs.append(self._active.data)
+
+    def _encode(self) -> None:
+        self._last_ms = max(self._host.now_ms(), self._last_ms)
+        chunks = encoded_chunks(self.backing.take(), self.next_offset, self._last_ms)
+        self._queue += chunks
+        self.next_offset = chunks[-1].end
+        if self.is_held:
+            for chunk in chunks:
+                self.tail.add(chunk)
+        if self.watcher is not None:
+            self.watcher.encoded(chunks)
 
     def committed(self) -> None:
         self._failures = 0
         flight, self._flight = self._flight, []
-        active = self.segments[-1]
-        for entry, size, messages in flight:
-            active.add(entry, size)
-            self.backing.length += entry.records
-            self.backing.ready_bytes += size
-            if self.is_followed:
-                self._remember(RecentChunk(entry.first_offset, messages, size))
+        self.written_end = flight[-1].end
+        self._active_size = flight[-1].position + flight[-1].size
+        self._unreleased.extend(flight)
         if self.is_deleted:
-            self.backing.length = self.backing.ready_bytes = 0
             self._close_files()
-        self.backing.committed()
+        if self.is_held:
+            self.backing.land()
+            self._tell_written()
+        else:
+            self._release(self.written_end)
+            self.backing.committed()
         if self.is_deleted:
             return
-        if self.on_committed is not None:
+        if not self.is_held and self.on_committed is not None:
             self.on_committed()
-        if active.size >= self.limits.segment_bytes:
+        self._go_on()
+
+    def _tell_written(self) -> None:
+        if self.watcher is not None and not self.is_deleted:
+            self.watcher.written(self.written_end)
+
+    def _go_on(self) -> None:
+        if self._cut is not None:
+            self.is_ready = False
+            self._host.workers.spawn(self._cut_files())
+        elif self._active_size >= self.limits.segment_bytes:
             self.is_ready = False
             self._host.workers.spawn(self._begin_segment())
-        elif self.backing.messages:
+        elif self.has_work:
             self._store.mark(self)
 
     def failed(self, error: OSError) -> None:
-        self._flight = []
+        flight, self._flight = self._flight, []
         self.is_ready = False
         if self.is_deleted:
             self._close_files()
-            self.backing.committed()
+            if self.is_held:
+                self.backing.land()
+            else:
+                self.backing.committed()
             return
-        self.backing.put_back()
+        if self.is_held:
+            self._queue = [c for c in flight if c.first_offset < self.next_offset] + self._queue
+        else:
+            self.next_offset = self.written_end
+            self.backing.put_back()
         self._report(error)
         self._host.workers.spawn(self._begin_segment())
+
+    # Showing.
+
+    def hold(self, watcher: LogWatcher | None, end: int) -> None:
+        """From now on readers see what is before this offset, and what `release` lets them."""
+        self.is_held = True
+        self.watcher = watcher
+        self.end_offset = end
+        self._count()
+
+    def let_go(self) -> None:
+        """Nobody else has a copy any more."""
+        self.is_held = False
+        self.watcher = None
+        self.release(self.written_end)
+
+    def release(self, end: int) -> None:
+        """Readers may see what is before this offset."""
+        if end > self.end_offset:
+            self._release(end)
+            if self.on_committed is not None and not self.is_deleted:
+                self.on_committed()
+
+    def _release(self, end: int) -> None:
+        self.end_offset = end
+        while self._unreleased and self._unreleased[0].end <= end:
+            chunk = self._unreleased.popleft()
+            self._segment(chunk.base).add(chunk.entry, chunk.size)
+            if self.is_followed:
+                self.recent.add(RecentChunk(chunk.first_offset, chunk.messages(), chunk.size))
+        self._count()
+
+    def _segment(self, base: int) -> Segment:
+        return next(segment for segment in reversed(self.segments) if segment.base == base)
+
+    def unseen(self, offset: int) -> list[PendingChunk]:
+        """Chunks from an offset on that readers have not been shown yet, or the disk."""
+        chunks = (*self._unreleased, *self._flight, *self._queue)
+        return [chunk for chunk in chunks if chunk.first_offset >= offset]
 
     def follow(self, is_followed: bool) -> None:
         self.is_followed = is_followed
         if not is_followed:
             self.recent.clear()
-            self._recent_bytes = 0
-
-    def _remember(self, chunk: RecentChunk) -> None:
-        self.recent.append(chunk)
-        self._recent_bytes += chunk.size
-        while self._recent_bytes > RECENT_BYTES_MAX and len(self.recent) > 1:
-            self._recent_bytes -= self.recent.popleft().size
 
     def _count(self) -> None:
-        self.backing.length = sum(segment.end - segment.base for segment in self.segments)
+        if self.is_deleted:
+            return
+        self.backing.length = max(0, self.end_offset - self.first_offset)
         self.backing.ready_bytes = sum(segment.size for segment in self.segments)
+        if self.watcher is not None:
+            self.watcher.counted()
 
     # Segments.
 
@@ -247,23 +324,27 @@ class StreamLog:
         if self.is_deleted:
             self._close_files()
             return
+        if self._cut is not None:
+            self._host.workers.spawn(self._cut_files())
+            return
         self.is_ready = True
         self.backing.is_refusing = False
-        if self.backing.messages:
+        if self.has_work:
             self._store.mark(self)
 
     async def _begin_segment(self) -> None:
         """Go on in another file, because this one is long enough, or has failed."""
         while not self.is_deleted and not self._store.is_closing:
-            base = self.end_offset
+            base, former = self.written_end, (self.segments[-1].base, self._active_size)
             try:
-                await self._host.workers.run_in_thread(partial(self._create, base))
+                await self._host.workers.run_in_thread(partial(self._active.create, base, former))
             except OSError as error:
                 self._report(error)
                 await self._pause_failing()
                 continue
             if self.segments[-1].base != base:
                 self.segments.append(Segment(base, base))
+            self._active_size = 0
             self.retain()
             self._ready()
             return
@@ -277,6 +358,8 @@ class StreamLog:
         if self.is_deleted:  # and its directory with it
             return
         self._failures += 1
+        if self.watcher is not None:
+            self.watcher.failed()
         _log.error("cannot write to stream '%s': %s", self.name, error)
         self._host.on_failure(error)
         if self._failures > 1:
@@ -284,57 +367,15 @@ class StreamLog:
 
     def _open_files(self) -> None:
         """The newest segment, or the first one of all. Blocks."""
-        disk = self._host.disk
-        if not self.segments:
-            disk.make_directory(self.files.directory)
-            name = disk.open(self.files.directory / NAME_FILE, create=True)
-            try:
-                disk.truncate(name, 0)
-                append_all(disk, name, [encode_name(self.name)])
-            finally:
-                disk.close(name)
-            self._create(0)
-            for directory in (self.files.directory.parent, self.files.directory.parent.parent):
-                disk.sync_directory(directory)
+        if self.segments:
+            self._active.open(self.segments[-1].base)
+        else:
+            self._active.begin()
             self.segments.append(Segment(0, 0))
-            return
-        base = self.segments[-1].base
-        self._data = disk.open(self.files.data(base))
-        self._index = disk.open(self.files.index(base))
-
-    def _create(self, base: int) -> None:
-        """Files for a segment that begins with this offset. Blocks."""
-        disk = self._host.disk
-        former = self.segments[-1] if self.segments else None
-        if self._data >= 0:
-            self._leave_files(former)
-        for path in (self.files.index(base), self.files.data(base)):
-            if former is not None and former.base == base:
-                disk.unlink(path)  # nothing in it was ever safe, and it may be beyond repair
-        self._index = disk.open(self.files.index(base), create=True)
-        self._data = disk.open(self.files.data(base), create=True)
-        disk.sync_directory(self.files.directory)
-
-    def _leave_files(self, former: Segment | None) -> None:
-        """Those of the segment so far, cut to what of it is safe."""
-        disk = self._host.disk
-        data, index, self._data, self._index = self._data, self._index, -1, -1
-        try:
-            if former is not None and disk.size(self.files.data(former.base)) > former.size:
-                disk.truncate(data, former.size)
-            disk.sync(index)
-        except OSError as error:  # or it is deleted
-            _log.warning("segment of stream '%s' left as it is: %s", self.name, error)
-        finally:
-            disk.close(data)
-            disk.close(index)
 
     def _close_files(self) -> None:
-        data, index, self._data, self._index = self._data, self._index, -1, -1
         self.is_ready = False
-        for descriptor in (data, index):
-            if descriptor >= 0:
-                self._host.disk.close(descriptor)
+        self._active.close()
 
     def close(self) -> None:
         """Nothing is written any more."""
@@ -343,11 +384,68 @@ class StreamLog:
 
     # Letting go.
 
+    def cut(self, end: int, done: Callable[[], None], *, is_anew: bool = False) -> None:
+        """Leave what is before this offset; or nothing at all, and begin there (`is_anew`)."""
+        self._queue = [] if is_anew else [c for c in self._queue if c.first_offset < end]
+        self.tail.cut(0 if is_anew else end)
+        self.next_offset = end
+        self.end_offset = min(self.end_offset, end)
+        self._cut = (end, is_anew, done)
+        if self.is_ready and not self._flight:
+            self.is_ready = False
+            self._host.workers.spawn(self._cut_files())
+
+    async def _cut_files(self) -> None:
+        while self._cut is not None and not self.is_deleted and not self._store.is_closing:
+            (end, is_anew, done), self._cut = self._cut, None
+            if end >= self.written_end and not is_anew:
+                done()
+                continue
+            try:
+                cut = partial(self._make_cut, end, is_anew)
+                self.segments = await self._host.workers.run_in_thread(cut)
+            except OSError as error:
+                self._report(error)
+                await self._host.workers.pause(RETRY_S)
+                self._cut = self._cut or (end, is_anew, done)
+                continue
+            self._unreleased.clear()
+            self._active_size = self.segments[-1].size
+            self.written_end = self.segments[-1].end
+            self._count()
+            done()
+        self._ready()
+
+    def _make_cut(self, end: int, is_anew: bool) -> list[Segment]:
+        """Blocks."""
+        self._active.close()
+        if is_anew:
+            clear_segments(self._host.disk, self.files)
+            self._active.create(end)
+            return [Segment(end, end)]
+        segments = cut_segments(self._host.disk, self.files, end)
+        self._active.open(segments[-1].base)
+        return segments
+
+    def forget_below(self, offset: int) -> None:
+        """Whoever leads has let go of what is before this offset."""
+        if offset > self._floor:
+            self._floor = offset
+            bases = [segment.base for segment in self.segments[1:]]
+            self._remove(sum(base <= offset for base in bases))
+
     def retain(self) -> None:
         """Remove what is beyond the limits."""
         age_ms = self.limits.age_ms_max
         oldest_ms = None if age_ms is None else self._host.now_ms() - age_ms
-        count = removable(self.segments, self.limits.bytes_max, oldest_ms, self.held_from())
+        limits = (self.limits.bytes_max, oldest_ms, self.held_from())
+        self._remove(removable(self.segments, *limits))
+
+    def _remove(self, count: int) -> None:
+        """The first segments, as far as readers have been shown all of them."""
+        if self._unreleased:
+            bases = [segment.base for segment in self.segments]
+            count = min(count, bases.index(self._unreleased[0].base))
         if not count:
             return
         gone, self.segments = self.segments[:count], self.segments[count:]
@@ -366,22 +464,11 @@ class StreamLog:
                     if not self.is_deleted:
                         _log.warning("cannot remove %s: %s", path.name, error)
 
-    def _delete(self) -> None:
+    def delete(self) -> None:
         self.is_deleted = True
+        self.watcher = None
+        self.backing.length = self.backing.ready_bytes = 0
         self.recent.clear()
         if not self._flight and self.is_ready:
             self._close_files()
         self._store.bury(self)
-
-
-def _chunks_of(messages: list[Message]) -> list[list[Message]]:
-    chunks: list[list[Message]] = []
-    start = size = 0
-    for position, message in enumerate(messages):
-        size += len(message.body)
-        if size >= CHUNK_BYTES or position + 1 - start >= CHUNK_RECORDS_MAX:
-            chunks.append(messages[start : position + 1])
-            start, size = position + 1, 0
-    if start < len(messages):
-        chunks.append(messages[start:])
-    return chunks

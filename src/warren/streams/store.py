@@ -23,6 +23,7 @@ from warren.storage.layout import encode_name, vhost_directory
 from warren.streams.host import StreamHost
 from warren.streams.log import StreamLog
 from warren.streams.segments import Segment, SegmentFiles, recover_segments
+from warren.streams.tail import Tail, read_tail
 
 GONE: Final = ".gone-"
 CLOSE_POLL_S: Final = 0.002
@@ -38,7 +39,7 @@ class StreamStore:
         self.is_closing = False
         self.commits = 0
         self._committer: Committer | None = None
-        self._recovered: dict[str, list[Segment]] = {}
+        self._recovered: dict[str, tuple[list[Segment], Tail]] = {}
         self._dirty: list[StreamLog] = []
         self._flight: list[StreamLog] = []
         self._is_scheduled = False
@@ -49,7 +50,7 @@ class StreamStore:
         """Find what is there. Raises OSError."""
         self._recovered = await self.host.workers.run_in_thread(self._recover)
 
-    def _recover(self) -> dict[str, list[Segment]]:
+    def _recover(self) -> dict[str, tuple[list[Segment], Tail]]:
         disk = self.host.disk
         try:
             names = disk.list(self.directory)
@@ -57,22 +58,24 @@ class StreamStore:
             return {}
         for name in [name for name in names if GONE in name]:
             self._remove_directory(self.directory / name)
-        return {
-            name: recover_segments(disk, SegmentFiles(self.directory / name))
-            for name in names
-            if GONE not in name
-        }
+        recovered = {}
+        for name in [name for name in names if GONE not in name]:
+            files = SegmentFiles(self.directory / name)
+            segments = recover_segments(disk, files)
+            recovered[name] = (segments, Tail(read_tail(disk, files, segments)))
+        return recovered
 
     @property
     def recovered_records(self) -> int:
         """What was found at the start and has not been asked for yet."""
-        return sum(s.end - s.base for segments in self._recovered.values() for s in segments)
+        return sum(s.end - s.base for segments, _ in self._recovered.values() for s in segments)
 
     def log(self, name: str) -> StreamLog:
         """Of a queue; with what it had before the start, if it had."""
         hashed = md5(encode_name(name), usedforsecurity=False).hexdigest()
         files = SegmentFiles(self.directory / hashed)
-        log = StreamLog(self, name, files, self._recovered.pop(hashed, []))
+        segments, tail = self._recovered.pop(hashed, ([], Tail()))
+        log = StreamLog(self, name, files, segments, tail)
         self.logs[name] = log
         log.opening = self.host.workers.spawn(self._open_log(log))
         return log
@@ -105,13 +108,13 @@ class StreamStore:
 
     def _start(self) -> None:
         self._is_scheduled = False
-        if self._flight:
+        if self._flight or self.is_closing:
             return
         dirty, self._dirty = self._dirty, []
         batch = Batch()
         for log in dirty:
             # One that is not ready comes again when it is.
-            if log.is_ready and log.backing.messages and log not in self._flight:
+            if log.is_ready and log.has_work and log not in self._flight:
                 log.fill(batch)
                 self._flight.append(log)
         if not self._flight:
@@ -173,7 +176,7 @@ class StreamStore:
     async def close(self) -> None:
         """Have everything written, if the disk lets us."""
         while not self.is_failing and (
-            self._flight or any(log.backing.messages for log in self.logs.values())
+            self._flight or any(log.has_work for log in self.logs.values())
         ):
             await self.host.workers.pause(CLOSE_POLL_S)
         self.is_closing = True

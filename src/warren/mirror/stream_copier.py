@@ -1,0 +1,179 @@
+"""Sends the mirrors of a stream what they lack, oldest first, while the stream goes on.
+
+A stream keeps everything, so a mirror that lacks something lacks it until it is sent; nobody has to
+ask for that, whatever `ha-sync-mode` says. A step is some chunks as they are on the disk, or, for
+the last ones, in memory. No more is under way than the mirror has shown to be able to take; memory
+that is short, or a ring that is full, stops it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import Final
+
+from warren.mirror.master import NOTHING_HELD
+from warren.mirror.stream_master import StreamCoverage, StreamMaster
+from warren.mirror.sync_pace import Throttle
+from warren.mirror.synchroniser import SyncEvent, SyncHost
+from warren.streams.chunk_format import MalformedChunk, is_sound, read_header
+from warren.streams.ranges import Piece, pieces_of
+
+STEP_BYTES_MAX: Final = 262_144
+"""A step is no larger, unless one chunk is."""
+UNDER_WAY_MAX: Final = 4
+"""Steps that the mirror does not hold yet."""
+DAMAGED_S: Final = 60.0
+
+_log = logging.getLogger("warren.streams")
+
+
+class StreamCopier:
+    """As a `Synchroniser` to whoever looks after mirrors."""
+
+    def __init__(self, master: StreamMaster, host: SyncHost) -> None:
+        self.is_syncing = False
+        self.sent_count = 0
+        """Records, since it began."""
+        self._master = master
+        self._host = host
+        self._is_due = False
+        self._is_reading = False
+        self._under_way: deque[int] = deque()
+        self._member = ""
+        self._throttle = Throttle(0)
+        master.on_lacking = self.wake
+
+    @property
+    def lacking_mirrors(self) -> list[str]:
+        return [member for member, count in self.lacking_counts.items() if count]
+
+    @property
+    def lacking_counts(self) -> dict[str, int]:
+        end = self._master.log.next_offset
+        coverages = self._master.coverages.items()
+        return {member: end - (coverage.upto or 0) for member, coverage in coverages}
+
+    def start(self) -> bool:
+        """It goes by itself; False if there is nothing to do."""
+        self.wake()
+        return bool(self.lacking_mirrors)
+
+    def cancel(self) -> bool:
+        """A stream's mirrors are always brought up to date."""
+        return False
+
+    def consider(self, is_automatic: bool) -> None:
+        self.wake()
+
+    def wake(self) -> None:
+        if not self._is_due and not self._is_reading and self._next() is not None:
+            self._is_due = True
+            self._host.call_later(0, self._step)
+
+    def _next(self) -> str | None:
+        """The mirror whose turn it is: one after another."""
+        coverages = self._master.coverages.items()
+        return next((member for member, each in coverages if each.upto is not None), None)
+
+    def _step(self) -> None:
+        self._is_due = False
+        master, member = self._master, self._next()
+        if member is None or self._is_reading or master.is_deposed:
+            self._note_end()
+            return
+        if member != self._member or not self.is_syncing:
+            self._begin(member)
+        if self._may_send(member):
+            self._send(member, master.coverages[member])
+
+    def _begin(self, member: str) -> None:
+        self._member = member
+        self._under_way.clear()
+        self._throttle = Throttle(self._host.now_ms())
+        if not self.is_syncing:
+            self.is_syncing = True
+            self.sent_count = 0
+            self._host.sync_told(SyncEvent.STARTED)
+
+    def _note_end(self) -> None:
+        if self.is_syncing:
+            self.is_syncing = False
+            self._host.sync_told(SyncEvent.COMPLETE)
+
+    def _may_send(self, member: str) -> bool:
+        held = self._master.held_by.get(member, NOTHING_HELD)
+        while self._under_way and self._under_way[0] <= held:
+            self._under_way.popleft()
+        is_frozen = self._master.is_frozen and not self._host.is_sync_blocking
+        has_room = len(self._under_way) < UNDER_WAY_MAX and not self._host.is_sync_paused
+        return has_room and not is_frozen
+
+    def _send(self, member: str, coverage: StreamCoverage) -> None:
+        log, upto = self._master.log, coverage.upto
+        assert upto is not None, "asked by who calls"
+        if upto < log.first_offset:  # retention was quicker: what it has is of no use
+            self._master.begin_anew(member)
+        elif upto < log.end_offset:
+            self._is_reading = True
+            log.workers.spawn(self._read(member, coverage, upto))
+        else:
+            chunks = log.unseen(upto)
+            end = chunks[-1].end if chunks else upto
+            self._sent(member, [piece for chunk in chunks for piece in chunk.pieces], end)
+
+    async def _read(self, member: str, coverage: StreamCoverage, start: int) -> None:
+        log = self._master.log
+        segments, span = log.safe_segments(), (start, log.end_offset)
+        find = partial(pieces_of, log.reader, segments, span, STEP_BYTES_MAX)
+        data: list[bytes] = []
+        end = start
+        try:
+            pieces = await log.workers.run_in_thread(find)
+            read = partial(self._read_pieces, pieces)
+            data, end = await log.workers.run_in_thread(read)
+        except OSError:  # retention was quicker
+            await log.workers.pause(0)
+        except MalformedChunk as error:
+            _log.error("stream '%s' is damaged, and cannot be copied: %s", log.name, error)
+            await log.workers.pause(DAMAGED_S)
+        self._is_reading = False
+        is_current = self._master.coverages.get(member) is coverage
+        is_current = is_current and coverage.upto == start and not self._master.is_deposed
+        if is_current and data:
+            self._sent(member, data, end)
+        else:
+            self.wake()
+
+    def _read_pieces(self, pieces: list[Piece]) -> tuple[list[bytes], int]:
+        """Their bytes, and the offset behind their last record. Blocks."""
+        reader = self._master.log.reader
+        data = [reader.read_bytes(p.base, p.start, p.end - p.start) for p in pieces]
+        return data, max(map(_end_of_chunks, data))
+
+    def _sent(self, member: str, data: list[bytes], end: int) -> None:
+        coverage = self._master.coverages[member]
+        assert coverage.upto is not None, "it is on its way"
+        self.sent_count += end - coverage.upto
+        self._master.copy_to(member, data, end)
+        self._under_way.append(self._master.number)
+        if member not in self._master.coverages:
+            self._host.caught_up(member, coverage.kept, self.sent_count)
+        settings = self._host.sync_settings()
+        pause = self._throttle.sent(sum(map(len, data)), settings.bytes_per_s, self._host.now_ms())
+        if not self._is_due:
+            self._is_due = True
+            self._host.call_later(pause, self._step)
+
+
+def _end_of_chunks(data: bytes) -> int:
+    """The offset behind the last record. Raises MalformedChunk unless all are sound."""
+    position = end = 0
+    while position < len(data):
+        header = read_header(data, position)
+        if not is_sound(data, position, header):
+            raise MalformedChunk(f"at offset {header.first_offset}")
+        position += header.size
+        end = header.end_offset
+    return end
