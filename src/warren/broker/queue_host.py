@@ -24,6 +24,7 @@ from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings, QueueType
 from warren.storage.vhost_storage import VhostStorage, level_name
+from warren.streams.log import StreamLog
 from warren.streams.queue import StreamQueue
 from warren.streams.store import StreamStore
 from warren.wire.codec import Message
@@ -78,8 +79,7 @@ class QueueFactory:
         streams = self.streams.get(record.vhost)
         if streams is not None and settings.queue_type is QueueType.STREAM:
             log = streams.log(record.name)
-            log.held_from = lambda: self.held_from(record.vhost, record.name)
-            return StreamQueue(record, settings, log, self, streams.host.workers)
+            return self._stream(record, settings, log, log.backing)
         if storage is None:
             return self._queue(record, settings, _in_memory(settings))
 
@@ -104,10 +104,21 @@ class QueueFactory:
             self._unseen.append(queue)
         return queue
 
+    def _stream(
+        self, record: QueueRecord, settings: QueueSettings, log: StreamLog, backing: BackingQueue
+    ) -> StreamQueue:
+        log.held_from = lambda: self.held_from(record.vhost, record.name)
+        queue = StreamQueue(record, settings, log, self, log.workers)
+        queue.backing = backing
+        return queue
+
     def make_promoted(
         self, record: QueueRecord, settings: QueueSettings, backing: BackingQueue
     ) -> Queue:
         """Of a queue whose messages this node has had a copy of."""
+        log = getattr(backing, "log", None)
+        if isinstance(log, StreamLog):
+            return self._stream(record, settings, log, backing)
         queue = self._queue(record, settings, backing)
         queue.may_expire = True
         return queue

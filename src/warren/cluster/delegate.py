@@ -57,6 +57,8 @@ from warren.queues.boundary import AbstractQueue, Holder
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import Deliveries, TurnClock
 from warren.queues.queue import Queue
+from warren.streams.consumer_offsets import starting_offset
+from warren.streams.queue import StreamQueue
 from warren.wire.codec import Message, OutputBuffer, QueuedMessage
 from warren.wire.tables import decode_table
 
@@ -282,7 +284,7 @@ class Delegate:
         consumer.arguments = decode_table(request.arguments)[0]
         consumer.on_cancelled = lambda gone: self._cancelled(handle, gone)
         handle.consumers[request.consumer] = consumer
-        self.tell(Done(request.id))
+        self.tell(Done(request.id, _beginning_of(queue, consumer)))
         queue.add_consumer(consumer)
 
     def _cancelled(self, handle: Handle, consumer: Consumer) -> None:
@@ -338,3 +340,11 @@ class Delegate:
             self._fail(request.id, error)
         except MetadataError as error:
             self._fail(request.id, metadata_unreachable(str(error)))
+
+
+def _beginning_of(queue: Queue, consumer: Consumer) -> tuple[int, ...]:
+    """Where a consumer of a stream begins, unless that has to be looked up."""
+    if not isinstance(queue, StreamQueue):
+        return ()
+    offset = starting_offset(queue.log, consumer.arguments)
+    return () if offset is None else (offset,)

@@ -34,6 +34,7 @@ cdef class RemoteQueue(AbstractQueue):
     cdef dict _names
     cdef dict _held
     cdef dict _passed_on
+    cdef object _places
     cdef DeliveryType _fetched
     cdef bytes _route_key
     cdef bytes _publish_method

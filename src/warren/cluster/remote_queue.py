@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from warren.cluster.control import (
     CancelConsumer,
@@ -28,6 +28,8 @@ from warren.cluster.control import (
     encode_acked,
 )
 from warren.cluster.failover import home_down, wants_cancel_on_failover
+from warren.cluster.stream_places import StreamPlaces
+from warren.cluster.waiting_publishes import Waiting
 from warren.model.counters import MessageCounters
 from warren.model.errors import AmqpError, SoftError
 from warren.model.limits import LINK_MESSAGE_BYTES, LINK_WINDOW_DELIVERIES
@@ -41,7 +43,7 @@ from warren.queues.boundary import (
     Publisher,
 )
 from warren.queues.consumers import Consumer
-from warren.queues.settings import QueueSettings
+from warren.queues.settings import QueueSettings, QueueType
 from warren.wire.codec import Delivery, Message, OutputBuffer, QueuedMessage
 from warren.wire.tables import encode_table
 
@@ -65,19 +67,6 @@ class Unconfirmed:
         self.publisher = publisher
         self.sequence = sequence
         self.message = message
-
-
-class Waiting(Protocol):
-    """A publish that this node took as the queue's home, and has not confirmed."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def publisher(self) -> Publisher: ...
-    @property
-    def sequence(self) -> int: ...
-    @property
-    def message(self) -> Message: ...
 
 
 class RemoteQueue(AbstractQueue):
@@ -108,6 +97,8 @@ class RemoteQueue(AbstractQueue):
         self._names: dict[Consumer, bytes] = {}
         self._held: dict[Consumer, deque[Delivery]] = {}
         self._passed_on: dict[Consumer, int] = {}
+        is_stream = settings.queue_type is QueueType.STREAM
+        self._places = StreamPlaces() if is_stream else None
         self._fetched: Delivery | None = None
         # The method of the last publish: most are like the one before.
         self._route_key: bytes | None = None
@@ -219,6 +210,9 @@ class RemoteQueue(AbstractQueue):
         self._note_sent()
         self._cancel_those_who_asked()
         consumers = [*self.consumers.values(), *self._resuming]
+        if self._places is not None:
+            for consumer in consumers:
+                self._places.go_on(consumer)
         unconfirmed = list(self.unconfirmed)
         self._resuming.clear()
         under_way = sum([len(e.message.body) + LINK_MESSAGE_BYTES for e in unconfirmed])
@@ -275,11 +269,15 @@ class RemoteQueue(AbstractQueue):
             started()
 
         try:
-            await self.asker.call(self, lambda n: self._consume(n, consumer, name), accepted)
+            begun = await self.asker.call(
+                self, lambda n: self._consume(n, consumer, name), accepted
+            )
         except BaseException:
             # Nobody waits any more; if the home has it by now, it must not keep it.
             self.asker.tell(CancelConsumer(self.handle, name.decode()))
             raise
+        if self._places is not None and begun and not consumer.is_cancelled:
+            self._places.begun(consumer, begun[0])
 
     def _new_consumer_name(self) -> bytes:
         """Whichever home it is for: what one was asked, another may answer."""
@@ -287,6 +285,8 @@ class RemoteQueue(AbstractQueue):
         return b"%d" % self._consumer_number
 
     def _consume(self, number: int, consumer: Consumer, name: bytes) -> Consume:
+        if self._places is not None:
+            self._places.go_on(consumer)
         return Consume(
             number,
             self.handle,
@@ -330,6 +330,8 @@ class RemoteQueue(AbstractQueue):
             name = self._names[consumer].decode()
             self.asker.tell(Grant(self.handle, name, GRANT_DELIVERIES))
         self._passed_on[consumer] = passed_on
+        if self._places is not None:
+            self._places.passed_on(consumer, delivery.message)
 
     def _queued(self, delivery: Delivery) -> QueuedMessage:
         queued = QueuedMessage(delivery.message, delivery.delivery_tag, 0)
@@ -348,6 +350,8 @@ class RemoteQueue(AbstractQueue):
         consumer.is_cancelled = True
         self._resuming.pop(consumer, None)
         self._passed_on.pop(consumer, None)
+        if self._places is not None:
+            self._places.forget(consumer)
         held = self._held.pop(consumer, ())
         name = self._names.pop(consumer, None)
         if name is None:

@@ -62,9 +62,14 @@ async def delete_queue(call: Call, name: str, if_unused: bool, if_empty: bool) -
     await call.vhost.delete_queue(name, if_unused, if_empty, NO_CONNECTION)
 
 
+def require_readable(call: Call, name: str) -> None:
+    """A queue, wherever it is."""
+    _require(call, "queue", name, "read")
+
+
 def readable_queue(call: Call, name: str) -> Queue:
     """To purge it, or to get from it."""
-    _require(call, "queue", name, "read")
+    require_readable(call, name)
     queue = call.vhost.lookup_queue(name, NO_CONNECTION)
     if not isinstance(queue, Queue):
         raise between_homes(queue.record)

@@ -72,6 +72,7 @@ from warren.mirror.hand_over import HandOver
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
 from warren.mirror.rejoining import NOTHING, Remains, begin_with
+from warren.mirror.stream_master import StreamMaster
 
 
 class ReplicaHost(Protocol):
@@ -351,7 +352,10 @@ class Replica:
                 self._begun.add(member.id)
             elif epoch == record.epoch:
                 self._begun.add(member.id)
-                begin_with(self.master, member.id, remains)
+                if isinstance(self.master, StreamMaster):
+                    self.master.begin_with(member.id, remains)
+                else:
+                    begin_with(self.master, member.id, remains)
 
     def _wait_for_those_in_sync(self) -> None:
         assert self.master is not None

@@ -13,10 +13,10 @@ from collections import deque
 from functools import partial
 from typing import Final
 
-from warren.mirror.master import NOTHING_HELD
 from warren.mirror.stream_master import StreamCoverage, StreamMaster
 from warren.mirror.sync_pace import Throttle
 from warren.mirror.synchroniser import SyncEvent, SyncHost
+from warren.mirror.under_way import NOTHING_HELD
 from warren.streams.chunk_format import MalformedChunk, is_sound, read_header
 from warren.streams.ranges import Piece, pieces_of
 
@@ -52,8 +52,8 @@ class StreamCopier:
     @property
     def lacking_counts(self) -> dict[str, int]:
         end = self._master.log.next_offset
-        coverages = self._master.coverages.items()
-        return {member: end - (coverage.upto or 0) for member, coverage in coverages}
+        lagging = self._master.lagging.items()
+        return {member: end - (coverage.upto or 0) for member, coverage in lagging}
 
     def start(self) -> bool:
         """It goes by itself; False if there is nothing to do."""
@@ -74,8 +74,8 @@ class StreamCopier:
 
     def _next(self) -> str | None:
         """The mirror whose turn it is: one after another."""
-        coverages = self._master.coverages.items()
-        return next((member for member, each in coverages if each.upto is not None), None)
+        lagging = self._master.lagging.items()
+        return next((member for member, each in lagging if each.upto is not None), None)
 
     def _step(self) -> None:
         self._is_due = False
@@ -86,7 +86,7 @@ class StreamCopier:
         if member != self._member or not self.is_syncing:
             self._begin(member)
         if self._may_send(member):
-            self._send(member, master.coverages[member])
+            self._send(member, master.lagging[member])
 
     def _begin(self, member: str) -> None:
         self._member = member
@@ -139,7 +139,7 @@ class StreamCopier:
             _log.error("stream '%s' is damaged, and cannot be copied: %s", log.name, error)
             await log.workers.pause(DAMAGED_S)
         self._is_reading = False
-        is_current = self._master.coverages.get(member) is coverage
+        is_current = self._master.lagging.get(member) is coverage
         is_current = is_current and coverage.upto == start and not self._master.is_deposed
         if is_current and data:
             self._sent(member, data, end)
@@ -153,12 +153,12 @@ class StreamCopier:
         return data, max(map(_end_of_chunks, data))
 
     def _sent(self, member: str, data: list[bytes], end: int) -> None:
-        coverage = self._master.coverages[member]
+        coverage = self._master.lagging[member]
         assert coverage.upto is not None, "it is on its way"
         self.sent_count += end - coverage.upto
         self._master.copy_to(member, data, end)
         self._under_way.append(self._master.number)
-        if member not in self._master.coverages:
+        if member not in self._master.lagging:
             self._host.caught_up(member, coverage.kept, self.sent_count)
         settings = self._host.sync_settings()
         pause = self._throttle.sent(sum(map(len, data)), settings.bytes_per_s, self._host.now_ms())

@@ -1,9 +1,9 @@
 """What the master of a stream tells its mirrors: its chunks, as they are on its disk.
 
-A stream only grows, so there is little to tell: the next chunk (`Chunk`), where a copy that has come
-is to go on (`Began`), and the chunks that one lacks (`Copied`). A copy takes a chunk if it begins
-where the copy ends, and passes over it otherwise: either it has it, or will be sent it. So master
-and mirror always agree on how far the mirror has come, without a word.
+A stream only grows, so there is little to tell: the next chunk (`Chunk`), where a copy that has
+come is to go on (`Began`), and the chunks that one lacks (`Copied`). A copy takes a chunk if it
+begins where the copy ends, and passes over it otherwise: either it has it, or will be sent it. So
+master and mirror always agree on how far the mirror has come, without a word.
 
 With each chunk goes where the stream begins, since only the master decides what is let go of, and
 up to where all in sync hold it, which is what readers may see.

@@ -77,7 +77,7 @@ def charge_of(message: Message) -> int:
 
 
 class StreamMaster(MasterBacking):
-    """`inner` is the backing of the log, `coverages` are `StreamCoverage`s."""
+    """`inner` is the backing of the log."""
 
     def __init__(self, log: StreamLog, origin: str, ring: Ring) -> None:
         super().__init__(log.backing, origin, ring)
@@ -88,6 +88,8 @@ class StreamMaster(MasterBacking):
         self._former: StreamMirror | None = None
         self._inherited_end: int | None = None
         self._is_dissolved = False
+        self.lagging: dict[str, StreamCoverage] = {}
+        """Mirrors that are not in sync."""
         self.on_lacking: Callable[[], None] | None = None
         """Some mirror is to be sent chunks."""
 
@@ -131,6 +133,7 @@ class StreamMaster(MasterBacking):
     def dissolve(self) -> None:
         """The stream goes on without mirrors."""
         self._is_dissolved = True
+        self.lagging.clear()
         self.set_in_sync(())
         self._let_go()
 
@@ -187,7 +190,7 @@ class StreamMaster(MasterBacking):
         batch.size = sum([charge_of(each.message) for each in waiting])
         self._ends[batch] = chunk.end
         self._unwritten.append((chunk.end, partial(batch.confirmed, 0)))
-        for coverage in self.coverages.values():
+        for coverage in self.lagging.values():
             if coverage.upto == chunk.first_offset:
                 coverage.upto = chunk.end
         told = Chunk(_runs_of(waiting), self.log.first_offset, self.log.end_offset)
@@ -230,9 +233,18 @@ class StreamMaster(MasterBacking):
         self._unwritten.clear()
         return sorted(own, key=lambda unconfirmed: unconfirmed.number)
 
+    def set_in_sync(self, members: Iterable[str]) -> None:
+        super().set_in_sync(members)
+        for member in self.in_sync:
+            self.lagging.pop(member, None)
+
+    def forget_member(self, member: str) -> None:
+        super().forget_member(member)
+        self.lagging.pop(member, None)
+
     def begin_with(self, member: str, remains: Remains) -> None:
         """A mirror has come, with these chunks."""
-        coverage = self.coverages[member] = StreamCoverage()
+        coverage = self.lagging[member] = StreamCoverage()
         self.log.workers.spawn(self._look_up(member, coverage, remains.runs))
 
     async def _look_up(
@@ -245,13 +257,13 @@ class StreamMaster(MasterBacking):
             kept = await self.log.workers.run_in_thread(partial(common_end, known, find))
         except OSError:  # retention was quicker
             kept = None
-        if self.coverages.get(member) is not coverage or self.is_deposed:
+        if self.lagging.get(member) is not coverage or self.is_deposed:
             return
         self._tell_began(member, coverage, kept)
 
     def begin_anew(self, member: str) -> None:
         """What the mirror has is of no use: the stream has moved on."""
-        self._tell_began(member, self.coverages[member], None)
+        self._tell_began(member, self.lagging[member], None)
 
     def _tell_began(self, member: str, coverage: StreamCoverage, kept: int | None) -> None:
         base = self.log.first_offset
@@ -270,15 +282,13 @@ class StreamMaster(MasterBacking):
 
         def has(chunk: Fingerprint) -> bool:
             own = newest.get(chunk[1])
-            return chunk[0] == (
-                fingerprint_at(reader, segments, chunk[1]) if own is None else own
-            )
+            return chunk[0] == (fingerprint_at(reader, segments, chunk[1]) if own is None else own)
 
         return has
 
     def copy_to(self, member: str, chunks: Iterable[bytes], end: int) -> None:
         """Send a mirror what it lacks, up to an offset."""
-        coverage = self.coverages[member]
+        coverage = self.lagging[member]
         coverage.upto = end
         self._say(Copied(member), chunks)
         self._see_to(member, coverage)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from warren.mirror.instructions import Run
 from warren.mirror.mirror import Mirror
+from warren.mirror.origins import make_room_for
 from warren.mirror.received import Received
 from warren.mirror.stream_instructions import Began, Chunk, chunks_in, decode
 from warren.storage.variable_queue import VariableQueue
@@ -90,6 +91,8 @@ class StreamMirror(Mirror):
             return
         self._take(data, received)
         for origin, first, count in chunk.origins:
+            if origin not in self.numbers:
+                make_room_for(origin, self.numbers)
             self.numbers[origin] = first + count - 1
         self._learn_committed(chunk.committed)
         self.log.forget_below(min(chunk.first_offset, self.committed))

@@ -23,8 +23,7 @@ _STREAMS_ALONE: Final = frozenset(
 _UNSUPPORTED: Final = {
     "classic": _STREAMS_ALONE | {"queue-leader-locator", "delivery-limit", "dead-letter-strategy"},
     "quorum": _STREAMS_ALONE | _MIRRORING | {"queue-mode", "queue-master-locator"},
-    "stream": _MIRRORING
-    | {
+    "stream": {
         "expires",
         "message-ttl",
         "dead-letter-exchange",

@@ -143,6 +143,9 @@ class StreamBacking(BackingQueue):
     def requeue(self, run: list[QueuedMessage]) -> None:
         """Nothing had gone."""
 
+    def mark_redelivered(self, message: Message) -> None:
+        """Records are read as often as somebody likes, and have no such mark."""
+
     def purge(self) -> int:
         return 0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from warren.model.ages import age_ms
-from warren.model.fields import Table
+from warren.model.fields import Table, long
+from warren.queues.consumers import Consumer
 from warren.streams.log import StreamLog
 
 ARGUMENT: Final = "x-stream-offset"
@@ -35,3 +36,8 @@ def starting_moment_ms(arguments: Table, now_ms: int) -> int:
         return field.value * 1000
     assert isinstance(field.value, bytes), "it was checked"
     return now_ms - age_ms(field.value.decode())
+
+
+def going_on_at(consumer: Consumer, offset: int) -> None:
+    """Have it begin here, wherever it is served next."""
+    consumer.arguments = consumer.arguments.replacing(ARGUMENT, long(offset))

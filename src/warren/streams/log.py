@@ -407,7 +407,8 @@ class StreamLog:
             except OSError as error:
                 self._report(error)
                 await self._host.workers.pause(RETRY_S)
-                self._cut = self._cut or (end, is_anew, done)
+                if not self._is_cut_again():
+                    self._cut = (end, is_anew, done)
                 continue
             self._unreleased.clear()
             self._active_size = self.segments[-1].size
@@ -415,6 +416,10 @@ class StreamLog:
             self._count()
             done()
         self._ready()
+
+    def _is_cut_again(self) -> bool:
+        """Something else was asked for while we waited."""
+        return self._cut is not None
 
     def _make_cut(self, end: int, is_anew: bool) -> list[Segment]:
         """Blocks."""

@@ -47,6 +47,14 @@ def with_offset_slowly(raw: bytes, offset: int) -> bytes:
     )
 
 
+def offset_of(raw: bytes) -> int:
+    """Of a record as consumers get it: the header is the last one."""
+    place = headers_place(raw)
+    (size,) = _LENGTH.unpack_from(raw, place)
+    offset: int = _OFFSET.unpack_from(raw, place + 4 + size - _OFFSET.size)[0]
+    return offset
+
+
 def without_offset(table: bytes) -> bytes:
     """A table, given and returned without its length, that does not have the header."""
     if OFFSET_HEADER.encode() not in table:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from warren.storage.disk import Buffer
 from warren.streams.chunk_format import (
+    CHECKSUMS_AT,
     CHUNK_BYTES,
     CHUNK_RECORDS_MAX,
-    CHECKSUMS_AT,
     HEADER_BYTES,
     ChunkHeader,
 )

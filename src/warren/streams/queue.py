@@ -18,7 +18,7 @@ from warren.queues.host import QueueHost
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
 from warren.storage.workers import Workers
-from warren.streams.consumer_offsets import starting_moment_ms, starting_offset
+from warren.streams.consumer_offsets import going_on_at, starting_moment_ms, starting_offset
 from warren.streams.cursor import StreamCursor
 from warren.streams.log import SEGMENT_BYTES_DEFAULT, Limits, StreamLog
 from warren.streams.reading import Place, Stretch
@@ -41,7 +41,7 @@ class StreamQueue(Queue):
         self.workers = workers
         self.cursors: dict[Consumer, StreamCursor] = {}
         log.on_committed = self.pump
-        log.apply(_limits(settings))
+        log.apply(limits_of(settings))
 
     def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
         if self.is_deleted:
@@ -77,6 +77,13 @@ class StreamQueue(Queue):
         cursor.is_reading = False
         cursor.move(cursor.offset if offset is None else offset)
         self._feed(consumer)
+
+    def note_places(self) -> None:
+        """Consumers are about to be served elsewhere: they go on where they are."""
+        for consumer, cursor in self.cursors.items():
+            has_begun = bool(cursor.messages) or cursor.place is not None
+            if has_begun or starting_offset(self.log, consumer.arguments) is not None:
+                going_on_at(consumer, cursor.offset)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         self.cursors.pop(consumer, None)
@@ -174,7 +181,7 @@ class StreamQueue(Queue):
     def apply_settings(self, settings: QueueSettings) -> None:
         if not self.is_deleted:
             self.settings = settings
-            self.log.apply(_limits(settings))
+            self.log.apply(limits_of(settings))
 
     def head_age_ms(self, now_ms: int) -> int | None:
         return None
@@ -196,7 +203,7 @@ def _of_place(segments: list[Segment], place: Place | None) -> Segment | None:
     return next(found, None)
 
 
-def _limits(settings: QueueSettings) -> Limits:
+def limits_of(settings: QueueSettings) -> Limits:
     size = settings.segment_bytes
     return Limits(
         segment_bytes=SEGMENT_BYTES_DEFAULT if size is None else size,

@@ -43,14 +43,20 @@ class Tail:
 
 
 def read_tail(disk: Disk, files: SegmentFiles, segments: Sequence[Segment]) -> list[Fingerprint]:
-    """Of the newest segment that has something. Blocks."""
-    segment = next((s for s in reversed(segments) if s.chunks), None)
-    if segment is None:
-        return []
+    """Blocks."""
+    tail: list[Fingerprint] = []
+    for segment in reversed(segments):
+        wanted = min(segment.chunks, TAIL_CHUNKS_MAX - len(tail))
+        if wanted:
+            tail = _read_last(disk, files, segment, wanted) + tail
+    return tail
+
+
+def _read_last(disk: Disk, files: SegmentFiles, segment: Segment, count: int) -> list[Fingerprint]:
+    """The last chunks of a segment."""
     index, data = disk.open(files.index(segment.base)), disk.open(files.data(segment.base))
     try:
-        first = max(0, segment.chunks - TAIL_CHUNKS_MAX)
-        raw = disk.read(index, first * ENTRY_BYTES, (segment.chunks - first) * ENTRY_BYTES)
+        raw = disk.read(index, (segment.chunks - count) * ENTRY_BYTES, count * ENTRY_BYTES)
         entries = [
             IndexEntry(*ENTRY.unpack_from(raw, at)) for at in range(0, len(raw), ENTRY_BYTES)
         ]
@@ -65,9 +71,7 @@ def _fingerprint(disk: Disk, data: int, entry: IndexEntry) -> Fingerprint:
     return fingerprint_of(header), entry.first_offset, entry.records
 
 
-def fingerprint_at(
-    reader: SegmentReader, segments: Sequence[Segment], offset: int
-) -> int | None:
+def fingerprint_at(reader: SegmentReader, segments: Sequence[Segment], offset: int) -> int | None:
     """Of the chunk that begins at an offset; None if there is none. Blocks."""
     segment = next((s for s in segments if s.base <= offset < s.end), None)
     if segment is None:
@@ -78,9 +82,7 @@ def fingerprint_at(
     return fingerprint_of(reader.read_bytes(segment.base, entry.position, HEADER_BYTES))
 
 
-def common_end(
-    theirs: Sequence[Fingerprint], has: Callable[[Fingerprint], bool]
-) -> int | None:
+def common_end(theirs: Sequence[Fingerprint], has: Callable[[Fingerprint], bool]) -> int | None:
     """Behind the last of their chunks that is also here; None if none of them is."""
     low, high = 0, len(theirs)
     while low < high:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warren.mirror.stream_mirror import StreamMirror
 from warren.queues.boundary import AbstractQueue
+from warren.server.mirroring.stream_copies import mirror_in_sync
 from warren.server.mirroring.synchronising import SyncOfQueue
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ def is_between_homes(queue: AbstractQueue, node: Node) -> bool:
     mirrors = node.cluster.mirrors
     is_mirrored = mirrors.group_of(queue.record) is not None
     return is_mirrored and not mirrors.lifetimes.is_masterless(queue.record)
+
+
+def stream_copy_of(queue: AbstractQueue, node: Node) -> StreamMirror | None:
+    """This node's copy of a stream that another one leads, if it lacks nothing."""
+    return None if node.cluster is None else mirror_in_sync(node.cluster.mirrors, queue.record)
 
 
 def sync_of(queue: AbstractQueue, node: Node) -> SyncOfQueue | None:

@@ -7,6 +7,9 @@
 Records come as they are on disk (streams/chunk_format.py), whole chunks of them, so that neither
 side does anything for a single record. A range that begins before the first offset is refused with
 410 and the offset that is now the first: what is gone is never passed over in silence.
+
+A range that ends where all copies of a stream have got to is the same in each of them, for good, so
+a node that has one in sync answers with that, and spares the master the work.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from starlette.types import Receive, Scope, Send
 
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
-from warren.management.cluster.homes import home_of
-from warren.management.declaring import readable_queue
+from warren.management.cluster.homes import home_of, stream_copy_of
+from warren.management.declaring import readable_queue, require_readable
 from warren.management.errors import Refusal, bad_request
 from warren.management.held_range import HeldRange
 from warren.management.json import JsonObject
@@ -35,6 +38,7 @@ from warren.streams.ranges import CUTS_MAX, Span, cuts_of
 from warren.streams.segments import Segment
 
 CHUNKS_TYPE: Final = "application/vnd.warren.chunks"
+SERVED_BY: Final = "x-warren-node"
 # So much is read and sent at a time.
 PIECE_BYTES: Final = 1_048_576
 # So often a range is looked for anew if retention removes a part of it meanwhile.
@@ -111,27 +115,51 @@ async def _cuts(call: Call) -> JsonObject:
     }
 
 
+def _copy_for(call: Call) -> StreamLog | None:
+    """A copy of this node that has all that is asked for; None if it takes the stream itself."""
+    queue = find_queue(call)
+    if queue is None or not queue.is_remote or "from" not in call.query or "to" not in call.query:
+        return None
+    mirror = stream_copy_of(queue, call.node)
+    if mirror is None:
+        return None
+    start, end = number_of(call, "from", 0), number_of(call, "to", 0)
+    log = mirror.log
+    is_there = log.first_offset <= start <= end <= min(mirror.committed, log.end_offset)
+    return log if is_there else None
+
+
+def _home_of_records(call: Call) -> str:
+    return home_of_stream(call) if _copy_for(call) is None else call.node.config.name
+
+
 async def _records(call: Call) -> Response:
-    queue = stream_of(call)
-    held = HeldRange(queue.log.reader)
+    log = _copy_for(call)
+    if log is None:
+        log = stream_of(call).log
+    else:
+        require_readable(call, call.parts["queue"])
+    held = HeldRange(log.reader)
     try:
-        await _hold(call, queue, held)
+        await _hold(call, log, held)
     except BaseException:
-        await queue.workers.run_in_thread(held.let_go)
+        await log.workers.run_in_thread(held.let_go)
         raise
-    return RecordsResponse(queue.workers, held)
+    response = RecordsResponse(log.workers, held)
+    response.headers[SERVED_BY] = call.node.config.name
+    return response
 
 
-async def _hold(call: Call, queue: StreamQueue, held: HeldRange) -> None:
+async def _hold(call: Call, log: StreamLog, held: HeldRange) -> None:
     """Raises 410 if what is asked for is removed just now."""
     bytes_max = number_of(call, "max_bytes", 0) or None
     for _ in range(HOLDING_TRIES_MAX):
-        span = _span(call, queue.log)
+        span = _span(call, log)
         if span[0] >= span[1]:
             return
-        hold = partial(held.open, queue.log.safe_segments(), span, bytes_max)
+        hold = partial(held.open, log.safe_segments(), span, bytes_max)
         try:
-            await queue.workers.run_in_thread(hold)
+            await log.workers.run_in_thread(hold)
         except FileNotFoundError:
             continue
         return
@@ -217,6 +245,6 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_records,
-        home=home_of_stream,
+        home=_home_of_records,
     ),
 )

@@ -21,6 +21,7 @@ from warren.model.records import QueueRecord
 from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue
 from warren.queues.queue import Queue
 from warren.server.context import ConnectionContext
+from warren.streams.queue import StreamQueue
 
 if TYPE_CHECKING:
     from warren.server.cluster import Cluster
@@ -153,6 +154,8 @@ class Homes:
         remote.is_mirrored = True
         remote.origin = master.origin
         queue.stop()
+        if isinstance(queue, StreamQueue):
+            queue.note_places()
         vhost.replace_queue(remote)
         self._cluster.links.moved(queue)
         queue.wake_waiting()

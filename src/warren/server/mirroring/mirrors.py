@@ -35,6 +35,7 @@ from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
 from warren.mirror.origins import make_origin
 from warren.mirror.rejoining import Remains
+from warren.mirror.stream_master import StreamMaster
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.priority_backing import PriorityBacking
@@ -52,6 +53,7 @@ from warren.server.mirroring.kept_copies import KeptCopies, delete
 from warren.server.mirroring.lifetimes import Lifetimes
 from warren.server.mirroring.relocating import Relocations
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
+from warren.server.mirroring.stream_copies import is_stream, log_of
 from warren.server.mirroring.suspicion import Suspicion
 from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
 from warren.storage.variable_queue import VariableQueue
@@ -197,14 +199,17 @@ class Mirrors(LinkUser):
 
     def _recovered_levels(self, name: QueueName) -> dict[int, VariableQueue]:
         """What the disk had at the start."""
+        if is_stream(self, name):
+            log: Any = log_of(self, name)
+            return {0: log}
         numbers = [0]
-        if self._settings_of(name).top_level is not None:
+        if self.settings_of(name).top_level is not None:
             numbers = self.storages[name[0]].recovered_levels(name[1])
         return {number: self._recovered_level(name, number) for number in numbers}
 
     def _recovered_level(self, name: QueueName, number: int) -> VariableQueue:
         """Its next number is the one after all it has ever had: what is higher it never had."""
-        has_levels = self._settings_of(name).top_level is not None
+        has_levels = self.settings_of(name).top_level is not None
         used_below = self.storages[name[0]].used_below(
             level_name(name[1], number) if has_levels else name[1]
         )
@@ -213,14 +218,14 @@ class Mirrors(LinkUser):
         return level
 
     def make_level(self, name: QueueName, number: int) -> VariableQueue:
-        settings = self._settings_of(name)
+        settings = self.settings_of(name)
         level = name[1] if settings.top_level is None else level_name(name[1], number)
         record = self.broker.vhosts[name[0]].queues[name[1]].record
         backing = self.storages[name[0]].backing(level, record.durable)
         backing.set_lazy(settings.lazy is True)
         return backing
 
-    def _settings_of(self, name: QueueName) -> QueueSettings:
+    def settings_of(self, name: QueueName) -> QueueSettings:
         vhost = self.broker.vhosts[name[0]]
         return vhost.policies.settings_of(vhost.queues[name[1]].record)
 
@@ -485,6 +490,8 @@ class Mirrors(LinkUser):
         if not isinstance(queue, Queue) or queue.backing is not master:
             return
         if host.name not in self.records:
+            if isinstance(master, StreamMaster):
+                master.dissolve()
             master.set_in_sync(())
             queue.backing = master.inner
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from warren.broker.queue_host import levels_of
 from warren.broker.vhost import VirtualHost
@@ -21,14 +21,23 @@ from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
 from warren.mirror.rejoining import Remains
 from warren.mirror.replica import Replica
+from warren.mirror.stream_mirror import StreamMirror
 from warren.policy.wanted_copies import mirroring_of
 from warren.queues.backing import BackingQueue
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.queue import Queue
 from warren.server.logs import EventLog
 from warren.server.mirroring.homes import follow_freezing
+from warren.server.mirroring.stream_copies import (
+    begin_stream,
+    is_stream,
+    make_stream_mirror,
+    promote_stream,
+    stream_copy_of,
+)
 from warren.server.mirroring.synchronising import SyncOfQueue
 from warren.storage.variable_queue import VariableQueue
+from warren.streams.queue import StreamQueue
 
 if TYPE_CHECKING:
     from warren.server.mirroring.mirrors import Mirrors
@@ -62,7 +71,9 @@ class ReplicaOfNode:
 
     def make_mirror(self, levels: Mapping[int, VariableQueue]) -> Mirror:
         """With the levels that another one had, or the disk."""
-        mirror = Mirror(self.replica.me.id, self._level, self._tell_held, self._disk_failed)
+        if is_stream(self.mirrors, self.name):
+            return make_stream_mirror(self, levels)
+        mirror = Mirror(self.replica.me.id, self._level, self.tell_held, self.disk_failed)
         for number, level in levels.items():
             level.on_loaded = None
             level.forget_reads()
@@ -123,8 +134,12 @@ class ReplicaOfNode:
                 leader.node, Held(self.replica.uid, self.replica.me.id, epoch, number)
             )
 
+<<<<<<< HEAD
     def _tell_held(self, number: int) -> None:
         self._is_disk_refusing = False
+=======
+    def tell_held(self, number: int) -> None:
+>>>>>>> 8a9add5 (Mirror streams by the same policies as other queues)
         record = self.replica.record
         leader = None if record is None else record.find(record.leader)
         if self.replica.master is not None:
@@ -159,26 +174,36 @@ class ReplicaOfNode:
     def lead(self, replica: Replica) -> MasterBacking:
         vhost = self._virtual_host
         queue = vhost.queues[self.queue]
+        if isinstance(queue, StreamQueue):
+            master: MasterBacking = begin_stream(self, queue, replica)
+            self._lead_with(master)
+            queue.backing = master
+            return master
         if isinstance(queue, Queue):
             master = MasterBacking(queue.backing, self.mirrors.new_origin(), replica)
             master.adopt_unacked(self.mirrors.unacked_of(queue))
             if isinstance(queue, DeduplicatingQueue):
                 master.adopt_unacked(queue.id_records())
-            self.sync = SyncOfQueue(self, master)
+            self._lead_with(master)
             queue.backing = master
             follow_freezing(queue, master)
-            self.mirrors.context.brake.watch(master.credit)
             return master
         mirror = replica.mirror
         assert mirror is not None, "who is promoted has been a mirror"
         assert isinstance(queue, RemoteQueue), "who is a mirror has another home"
-        master = MasterBacking(self._backing_of(mirror), queue.origin, replica)
-        master.inherit(mirror, self._first_sequence)
-        self.mirrors.context.brake.watch(master.credit)
-        self.sync = SyncOfQueue(self, master)
+        if isinstance(mirror, StreamMirror):
+            master = promote_stream(self, queue, replica)
+        else:
+            master = MasterBacking(self._backing_of(mirror), queue.origin, replica)
+            master.inherit(mirror, self._first_sequence)
+        self._lead_with(master)
         self.mirrors.promoted(self, queue, master)
         replica.mirror = None
         return master
+
+    def _lead_with(self, master: MasterBacking) -> None:
+        self.mirrors.context.brake.watch(master.credit)
+        self.sync = SyncOfQueue(self, master)
 
     def step_down(self, replica: Replica) -> None:
         assert replica.master is not None
@@ -194,6 +219,9 @@ class ReplicaOfNode:
     def levels_left(self) -> dict[int, VariableQueue]:
         """What this copy has, and no queue has any more."""
         mirror, master = self.replica.mirror, self.replica.master
+        log: Any = stream_copy_of(self.replica)
+        if log is not None:
+            return {0: log} if self.is_abandoned or master is None else {}
         if master is not None:
             return master.level_queues() if self.is_abandoned else {}
         return {} if mirror is None else mirror.levels
@@ -234,7 +262,7 @@ class ReplicaOfNode:
             backing.add_level(number, level)
         return backing
 
-    def _disk_failed(self) -> None:
+    def disk_failed(self) -> None:
         """The others go on without this copy, if one of them has everything."""
         if not self._is_disk_refusing:
             self._is_disk_refusing = True

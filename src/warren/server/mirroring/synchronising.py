@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from warren.flow.alarms import Resource
 from warren.flow.units import parse_size
 from warren.mirror.master import MasterBacking
+from warren.mirror.stream_copier import StreamCopier
+from warren.mirror.stream_master import StreamMaster
 from warren.mirror.sync_pace import SyncSettings
 from warren.mirror.synchroniser import SyncEvent, Synchroniser
 from warren.policy.wanted_copies import Mirroring, mirroring_of
@@ -36,7 +38,11 @@ class SyncOfQueue:
     def __init__(self, host: ReplicaOfNode, master: MasterBacking) -> None:
         self._host = host
         self._context = host.mirrors.context
-        self.synchroniser = Synchroniser(master, self)
+        self.synchroniser: Synchroniser | StreamCopier = (
+            StreamCopier(master, self)
+            if isinstance(master, StreamMaster)
+            else Synchroniser(master, self)
+        )
 
     def consider(self) -> None:
         mirroring = self._mirroring
