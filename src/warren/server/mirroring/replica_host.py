@@ -134,12 +134,8 @@ class ReplicaOfNode:
                 leader.node, Held(self.replica.uid, self.replica.me.id, epoch, number)
             )
 
-<<<<<<< HEAD
-    def _tell_held(self, number: int) -> None:
-        self._is_disk_refusing = False
-=======
     def tell_held(self, number: int) -> None:
->>>>>>> 8a9add5 (Mirror streams by the same policies as other queues)
+        self._is_disk_refusing = False
         record = self.replica.record
         leader = None if record is None else record.find(record.leader)
         if self.replica.master is not None:
