@@ -24,6 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from errno import EIO
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -222,7 +223,8 @@ class StreamLog:
         self._go_on()
 
     def _tell_written(self) -> None:
-        if self.watcher is not None and not self.is_deleted:
+        """Not while something that was written is to be cut off again."""
+        if self.watcher is not None and self._cut is None and not self.is_deleted:
             self.watcher.written(self.written_end)
 
     def _go_on(self) -> None:
@@ -246,7 +248,7 @@ class StreamLog:
                 self.backing.committed()
             return
         if self.is_held:
-            self._queue = [c for c in flight if c.first_offset < self.next_offset] + self._queue
+            self._queue = self._uncut(flight) + self._queue
         else:
             self.next_offset = self.written_end
             self.backing.put_back()
@@ -270,7 +272,7 @@ class StreamLog:
 
     def release(self, end: int) -> None:
         """Readers may see what is before this offset."""
-        if end > self.end_offset:
+        if end > self.end_offset and self._cut is None:
             self._release(end)
             if self.on_committed is not None and not self.is_deleted:
                 self.on_committed()
@@ -386,40 +388,43 @@ class StreamLog:
 
     def cut(self, end: int, done: Callable[[], None], *, is_anew: bool = False) -> None:
         """Leave what is before this offset; or nothing at all, and begin there (`is_anew`)."""
-        self._queue = [] if is_anew else [c for c in self._queue if c.first_offset < end]
+        self._cut = (end, is_anew, done)
+        self._queue = self._uncut(self._queue)
         self.tail.cut(0 if is_anew else end)
         self.next_offset = end
         self.end_offset = min(self.end_offset, end)
-        self._cut = (end, is_anew, done)
         if self.is_ready and not self._flight:
             self.is_ready = False
             self._host.workers.spawn(self._cut_files())
 
+    def _uncut(self, chunks: list[PendingChunk]) -> list[PendingChunk]:
+        if self._cut is None:
+            return chunks
+        end, is_anew, _ = self._cut
+        return [] if is_anew else [chunk for chunk in chunks if chunk.first_offset < end]
+
     async def _cut_files(self) -> None:
         while self._cut is not None and not self.is_deleted and not self._store.is_closing:
-            (end, is_anew, done), self._cut = self._cut, None
-            if end >= self.written_end and not is_anew:
+            wanted = self._cut
+            end, is_anew, done = wanted
+            if end < self.written_end or is_anew:
+                try:
+                    cut = partial(self._make_cut, end, is_anew)
+                    segments = await self._host.workers.run_in_thread(cut)
+                except OSError as error:
+                    self._report(error)
+                    await self._host.workers.pause(RETRY_S)
+                    continue
+                self.segments = segments
+                self._unreleased.clear()
+                self._active_size = segments[-1].size
+                self.written_end = segments[-1].end
+            if self._cut is wanted:  # and nothing else was asked for meanwhile
+                self._cut = None
+                self._count()
                 done()
-                continue
-            try:
-                cut = partial(self._make_cut, end, is_anew)
-                self.segments = await self._host.workers.run_in_thread(cut)
-            except OSError as error:
-                self._report(error)
-                await self._host.workers.pause(RETRY_S)
-                if not self._is_cut_again():
-                    self._cut = (end, is_anew, done)
-                continue
-            self._unreleased.clear()
-            self._active_size = self.segments[-1].size
-            self.written_end = self.segments[-1].end
-            self._count()
-            done()
+        self._tell_written()
         self._ready()
-
-    def _is_cut_again(self) -> bool:
-        """Something else was asked for while we waited."""
-        return self._cut is not None
 
     def _make_cut(self, end: int, is_anew: bool) -> list[Segment]:
         """Blocks."""
@@ -429,13 +434,15 @@ class StreamLog:
             self._active.create(end)
             return [Segment(end, end)]
         segments = cut_segments(self._host.disk, self.files, end)
+        if segments[-1].end != end:
+            raise OSError(EIO, "what was to be left is damaged")
         self._active.open(segments[-1].base)
         return segments
 
     def forget_below(self, offset: int) -> None:
         """Whoever leads has let go of what is before this offset."""
-        if offset > self._floor:
-            self._floor = offset
+        self._floor = max(self._floor, offset)
+        if self._cut is None and len(self.segments) > 1:
             bases = [segment.base for segment in self.segments[1:]]
             self._remove(sum(base <= offset for base in bases))
 
