@@ -78,12 +78,15 @@ class StreamQueue(Queue):
         cursor.move(cursor.offset if offset is None else offset)
         self._feed(consumer)
 
-    def note_places(self) -> None:
-        """Consumers are about to be served elsewhere: they go on where they are."""
+    def hand_on_consumers(self) -> None:
+        """They are about to be served elsewhere, and go on where they are."""
         for consumer, cursor in self.cursors.items():
             has_begun = bool(cursor.messages) or cursor.place is not None
             if has_begun or starting_offset(self.log, consumer.arguments) is not None:
                 going_on_at(consumer, cursor.offset)
+        self.cursors.clear()
+        self.log.on_committed = None
+        self.log.follow(False)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         self.cursors.pop(consumer, None)

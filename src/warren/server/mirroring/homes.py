@@ -155,7 +155,7 @@ class Homes:
         remote.origin = master.origin
         queue.stop()
         if isinstance(queue, StreamQueue):
-            queue.note_places()
+            queue.hand_on_consumers()
         vhost.replace_queue(remote)
         self._cluster.links.moved(queue)
         queue.wake_waiting()
