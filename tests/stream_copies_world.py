@@ -61,7 +61,7 @@ class StreamCopies:
         self.is_held_back = False
         """Whether what mirrors hold is not told to the master."""
 
-    async def begin(self, *, limit: int | None = None) -> None:
+    async def begin(self) -> None:
         self.here = await Copy(self.directory / "here").open()
         self.lead(self.here)
         self.master.begin()
@@ -81,8 +81,13 @@ class StreamCopies:
             lambda number: self.hold(name, number),
             lambda: self.failed.append(name),
         )
-        self.master.begin_with(name, Remains(*copy.mirror.stand_still()))
+        self.begin_with(name)
         return copy
+
+    def begin_with(self, name: str) -> None:
+        """A mirror that is there tells what it has."""
+        remains = Remains(*self.copies[name].mirror.stand_still())
+        self.master.begin_with(name, remains)
 
     async def join_in_sync(self, name: str, copy: Copy | None = None) -> Copy:
         copy = await self.join(name, copy)
