@@ -108,3 +108,4 @@ def test_a_stream_survives_kill_9_of_its_master(mirrored: MirroredCluster) -> No
     mirrored.await_in_sync(name)
     for node in mirrored.nodes:
         await_records(node, name, [*bodies, b"after"])
+    first.channel().queue_delete(name)
