@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Final
 
 from warren.storage.disk import Disk, append_all
 from warren.storage.layout import encode_name
 from warren.streams.segments import SegmentFiles
 
-NAME_FILE = ".queue_name"
+NAME_FILE: Final = ".queue_name"
 
 _log = logging.getLogger("warren.streams")
 

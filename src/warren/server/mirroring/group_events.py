@@ -14,6 +14,7 @@ from warren.mirror.group_sight import (
     MirrorDropped,
     Promoted,
 )
+from warren.mirror.stream_copier import StreamCopier
 from warren.mirror.synchroniser import SyncEvent, Synchroniser
 from warren.server.mirroring.replica_host import QueueName
 
@@ -45,7 +46,9 @@ class GroupEvents:
     def ended(self, name: QueueName) -> None:
         self._tell("mirror.ended", name, {})
 
-    def synchronising(self, name: QueueName, event: SyncEvent, synchroniser: Synchroniser) -> None:
+    def synchronising(
+        self, name: QueueName, event: SyncEvent, synchroniser: Synchroniser | StreamCopier
+    ) -> None:
         lacking = synchroniser.lacking_counts
         about: Properties = {
             "messages": synchroniser.sent_count,
