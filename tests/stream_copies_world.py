@@ -50,6 +50,7 @@ class StreamCopies:
         self.copies: dict[str, Copy] = {}
         self.sent: list[bytes] = []
         self.complete: list[str] = []
+        self._admitted_from: dict[str, int] = {}
         self.failed: list[str] = []
         self.confirmed: list[int] = []
         self.rejections: list[int] = []
@@ -68,6 +69,7 @@ class StreamCopies:
 
     def lead(self, copy: Copy) -> None:
         self.here = copy
+        self._admitted_from.clear()
         self.master = StreamMaster(copy.log, "here", self)
         self.copier = StreamCopier(self.master, self)
 
@@ -109,7 +111,14 @@ class StreamCopies:
 
     def covered(self, member: str) -> None:
         self.complete.append(member)
+        self._admitted_from[member] = self.master.number
         self.master.set_in_sync({*self.master.in_sync, member})
+
+    @property
+    def counted_on(self) -> list[str]:
+        """Those in sync by the record: waited for, and known to hold what was there before."""
+        held, wanted = self.master.held_by, self._admitted_from
+        return sorted(m for m in self.master.in_sync if held.get(m, -1) >= wanted.get(m, -1))
 
     # What a copier asks for.
 

@@ -4,6 +4,9 @@ A stream keeps everything, so a mirror that lacks something lacks it until it is
 ask for that, whatever `ha-sync-mode` says. A step is some chunks as they are on the disk, or, for
 the last ones, in memory. No more is under way than the mirror has shown to be able to take; memory
 that is short, or a ring that is full, stops it.
+
+A mirror that cannot be sent what it lacks, since it is damaged here, is given up: it stays behind
+until it comes anew. The others are not kept waiting for it.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from warren.mirror.sync_pace import Throttle
 from warren.mirror.synchroniser import SyncEvent, SyncHost
 from warren.mirror.under_way import NOTHING_HELD
 from warren.streams.chunk_format import MalformedChunk, is_sound, read_header
-from warren.streams.ranges import Piece, pieces_of
+from warren.streams.ranges import Span, pieces_of
+from warren.streams.segments import Segment
 
 STEP_BYTES_MAX: Final = 262_144
 """A step is no larger, unless one chunk is."""
 UNDER_WAY_MAX: Final = 4
 """Steps that the mirror does not hold yet."""
-DAMAGED_S: Final = 60.0
+RETRY_S: Final = 1.0
+"""The disk would not give what it has: it is asked again."""
 
 _log = logging.getLogger("warren.streams")
 
@@ -68,9 +73,13 @@ class StreamCopier:
         self.wake()
 
     def wake(self) -> None:
-        if not self._is_due and not self._is_reading and self._next() is not None:
+        if not self._is_reading and self._next() is not None:
+            self._go_on_in(0)
+
+    def _go_on_in(self, pause_ms: int) -> None:
+        if not self._is_due:
             self._is_due = True
-            self._host.call_later(0, self._step)
+            self._host.call_later(pause_ms, self._step)
 
     def _next(self) -> str | None:
         """The mirror whose turn it is: one after another."""
@@ -115,65 +124,70 @@ class StreamCopier:
         assert upto is not None, "asked by who calls"
         if upto < log.first_offset:  # retention was quicker: what it has is of no use
             self._master.begin_anew(member)
-        elif upto < log.end_offset:
+        elif upto < log.stored_end:
             self._is_reading = True
             log.workers.spawn(self._read(member, coverage, upto))
         else:
             chunks = log.unseen(upto)
-            end = chunks[-1].end if chunks else upto
-            self._sent(member, [piece for chunk in chunks for piece in chunk.pieces], end)
+            assert chunks, "who has everything is not sent more"
+            assert chunks[0].first_offset == upto, "nothing is left out"
+            pieces = [piece for chunk in chunks for piece in chunk.pieces]
+            self._sent(member, pieces, chunks[-1].end)
 
     async def _read(self, member: str, coverage: StreamCoverage, start: int) -> None:
         log = self._master.log
-        segments, span = log.safe_segments(), (start, log.end_offset)
-        find = partial(pieces_of, log.reader, segments, span, STEP_BYTES_MAX)
+        read = partial(self._chunks_from, log.safe_segments(), (start, log.stored_end))
         data: list[bytes] = []
         end = start
         try:
-            pieces = await log.workers.run_in_thread(find)
-            read = partial(self._read_pieces, pieces)
             data, end = await log.workers.run_in_thread(read)
-        except OSError:  # retention was quicker
-            await log.workers.pause(0)
-        except MalformedChunk as error:
-            _log.error("stream '%s' is damaged, and cannot be copied: %s", log.name, error)
-            await log.workers.pause(DAMAGED_S)
+        except OSError as error:
+            if start >= log.first_offset:  # else retention was quicker
+                _log.error("cannot read stream '%s' to copy it: %s", log.name, error)
+                await log.workers.pause(RETRY_S)
+        except Exception:  # noqa: BLE001 - whatever it is, nobody is to be kept waiting for it
+            _log.exception("stream '%s' cannot be copied to mirror %s", log.name, member)
+            coverage.upto = None
         self._is_reading = False
         is_current = self._master.lagging.get(member) is coverage
         is_current = is_current and coverage.upto == start and not self._master.is_deposed
         if is_current and data:
             self._sent(member, data, end)
         else:
-            self.wake()
+            self._go_on_in(0)
 
-    def _read_pieces(self, pieces: list[Piece]) -> tuple[list[bytes], int]:
-        """Their bytes, and the offset behind their last record. Blocks."""
+    def _chunks_from(self, segments: list[Segment], span: Span) -> tuple[list[bytes], int]:
+        """As they are in files, and the offset behind their last record. Blocks."""
         reader = self._master.log.reader
-        data = [reader.read_bytes(p.base, p.start, p.end - p.start) for p in pieces]
-        return data, max(map(_end_of_chunks, data))
+        pieces = pieces_of(reader, segments, span, STEP_BYTES_MAX)
+        data = [reader.read_once(p.base, p.start, p.end - p.start) for p in pieces]
+        end = span[0]
+        for part in data:
+            end = _end_of_chunks(part, end)
+        return data, end
 
     def _sent(self, member: str, data: list[bytes], end: int) -> None:
         coverage = self._master.lagging[member]
         assert coverage.upto is not None, "it is on its way"
         self.sent_count += end - coverage.upto
+        self._under_way.append(self._master.number + 1)
         self._master.copy_to(member, data, end)
-        self._under_way.append(self._master.number)
         if member not in self._master.lagging:
             self._host.caught_up(member, coverage.kept, self.sent_count)
         settings = self._host.sync_settings()
-        pause = self._throttle.sent(sum(map(len, data)), settings.bytes_per_s, self._host.now_ms())
-        if not self._is_due:
-            self._is_due = True
-            self._host.call_later(pause, self._step)
+        size = sum(map(len, data))
+        self._go_on_in(self._throttle.sent(size, settings.bytes_per_s, self._host.now_ms()))
 
 
-def _end_of_chunks(data: bytes) -> int:
-    """The offset behind the last record. Raises MalformedChunk unless all are sound."""
-    position = end = 0
+def _end_of_chunks(data: bytes, start: int) -> int:
+    """The offset behind the last record. Raises MalformedChunk unless all are sound, and follow."""
+    position, end = 0, start
     while position < len(data):
         header = read_header(data, position)
-        if not is_sound(data, position, header):
-            raise MalformedChunk(f"at offset {header.first_offset}")
+        if header.first_offset != end or not is_sound(data, position, header):
+            raise MalformedChunk(f"at offset {end}")
         position += header.size
         end = header.end_offset
+    if end == start:
+        raise MalformedChunk(f"nothing at offset {start}")
     return end

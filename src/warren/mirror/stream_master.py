@@ -12,14 +12,14 @@ there on it is sent what it lacks (`StreamCopier`).
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from warren.mirror.batch import Batch, Unconfirmed
-from warren.mirror.instructions import OriginRun
-from warren.mirror.master import MESSAGE_BYTES, MasterBacking, Ring
+from warren.mirror.master import MasterBacking, Ring
 from warren.mirror.mirror import Mirror
 from warren.mirror.rejoining import Remains
 from warren.mirror.stream_instructions import (
@@ -29,39 +29,15 @@ from warren.mirror.stream_instructions import (
     StreamInstruction,
     encode,
 )
-from warren.mirror.stream_mirror import StreamMirror
+from warren.mirror.stream_mirror import StreamMirror, follow
+from warren.mirror.stream_publishes import Waiting, charge_of, nobody, runs_of
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.streams.log import StreamLog
 from warren.streams.pending_chunks import PendingChunk
 from warren.streams.tail import Fingerprint, common_end, fingerprint_at
 from warren.wire.codec import Message
 
-
-class _Nobody:
-    """The publisher of messages that nobody wants to hear of."""
-
-    def confirmed(self, sequence: int) -> None: ...
-
-    def rejected(self, sequence: int) -> None: ...
-
-
-class Waiting(Unconfirmed):
-    """A publish that has no offset yet, and to the stream's backing the publisher of it."""
-
-    def __init__(
-        self, publisher: Publisher, numbers: tuple[int, int], message: Message, origin: OriginRun
-    ) -> None:
-        super().__init__(publisher, numbers[0], numbers[1], message)
-        self.origin = origin
-        self.on_rejected: Callable[[int], None] | None = None
-
-    def confirmed(self, sequence: int) -> None:
-        self.publisher.confirmed(self.sequence)
-
-    def rejected(self, sequence: int) -> None:
-        if self.on_rejected is not None:
-            self.on_rejected(charge_of(self.message))
-        self.publisher.rejected(self.sequence)
+_log = logging.getLogger("warren.streams")
 
 
 class StreamCoverage:
@@ -70,10 +46,6 @@ class StreamCoverage:
     def __init__(self) -> None:
         self.upto: int | None = None
         self.kept = 0
-
-
-def charge_of(message: Message) -> int:
-    return len(message.body) + MESSAGE_BYTES
 
 
 class StreamMaster(MasterBacking):
@@ -85,6 +57,10 @@ class StreamMaster(MasterBacking):
         self._ends: dict[Batch, int] = {}
         self._unwritten: deque[tuple[int, Callable[[], None]]] = deque()
         """What to do when the log is safe up to these offsets."""
+        self._told_numbers: dict[str, int] = {}
+        """The last publish of each origin that mirrors were told, as they have it."""
+        self._early: deque[tuple[Publisher | None, int]] = deque()
+        """Who published before there were mirrors, and waits for the disk alone."""
         self._former: StreamMirror | None = None
         self._inherited_end: int | None = None
         self._is_dissolved = False
@@ -104,11 +80,13 @@ class StreamMaster(MasterBacking):
 
     def _await_early(self, told: Iterable[tuple[Publisher | None, int]]) -> None:
         """What was on its way to the disk when the first mirror was not there yet."""
-        waiting, end = [*told], self.log.next_offset
+        count, end = len(self._early), self.log.next_offset
+        self._early.extend(told)
+        count = len(self._early) - count
 
         def written() -> None:
             self.log.release(end)
-            for publisher, sequence in waiting:
+            for publisher, sequence in [self._early.popleft() for _ in range(count)]:
                 if publisher is not None:
                     publisher.confirmed(sequence)
 
@@ -118,7 +96,9 @@ class StreamMaster(MasterBacking):
         assert isinstance(mirror, StreamMirror), "it was one of this stream"
         super().inherit(mirror, first_sequence)
         self._former = mirror
+        self._told_numbers = dict(mirror.numbers)
         self.log.hold(self, mirror.committed)
+        self.log.is_settled = False
         self._inherited_end = self.log.next_offset
         self.ring.flush_due(self, 0)
 
@@ -126,15 +106,20 @@ class StreamMaster(MasterBacking):
         """By now it is known who is in sync: what was inherited is shown when all have it."""
         super().flush()
         if self._inherited_end is not None:
-            show = partial(self.log.release, self._inherited_end)
+            show = partial(self._show_inherited, self._inherited_end)
             self._inherited_end = None
             self.when_settled(show)
+
+    def _show_inherited(self, end: int) -> None:
+        self.log.is_settled = True
+        self.log.release(end)
 
     def dissolve(self) -> None:
         """The stream goes on without mirrors."""
         self._is_dissolved = True
         self.lagging.clear()
         self.set_in_sync(())
+        self.under_way.close()
         self._let_go()
 
     def _let_go(self) -> None:
@@ -162,10 +147,15 @@ class StreamMaster(MasterBacking):
             number = 0
             self.numbers[origin] = sequence
             run = (origin, sequence, 1)
-        waiting = Waiting(publisher or _Nobody(), (sequence, number), message, run)
-        waiting.on_rejected = self.credit.release
+        waiting = Waiting(publisher or nobody, (sequence, number), message, run)
+        waiting.on_rejected = self._refund
         self.credit.charge(charge_of(message))
         return waiting
+
+    def _refund(self, size: int) -> None:
+        """What never got an offset; at the end all that was charged is given back at once."""
+        if not (self._is_dissolved or self.is_deposed):
+            self.credit.release(size)
 
     def status(self, now_ms: int) -> dict[str, Any]:
         return {"mirror_seen": 0, "mirror_senders": len(self.numbers)}
@@ -173,15 +163,15 @@ class StreamMaster(MasterBacking):
     # What its log tells.
 
     def encoded(self, chunks: list[PendingChunk]) -> None:
-        publishers: list[Any] = self.log.backing.flight_publishers
+        backing = self.log.backing
+        if self._is_dissolved:
+            self._await_early(zip(backing.flight_publishers, backing.flight_sequences, strict=True))
+            return
+        publishers: list[Any] = backing.flight_publishers
         start = 0
         for chunk in chunks:
-            waiting = publishers[start : start + chunk.records]
+            self._tell_chunk(chunk, publishers[start : start + chunk.records])
             start += chunk.records
-            if self._is_dissolved:
-                self._await_early((each, 0) for each in waiting)
-            else:
-                self._tell_chunk(chunk, waiting)
 
     def _tell_chunk(self, chunk: PendingChunk, waiting: list[Waiting]) -> None:
         batch = self.batch
@@ -193,8 +183,9 @@ class StreamMaster(MasterBacking):
         for coverage in self.lagging.values():
             if coverage.upto == chunk.first_offset:
                 coverage.upto = chunk.end
-        told = Chunk(_runs_of(waiting), self.log.first_offset, self.log.end_offset)
-        self._say(told, chunk.pieces)
+        origins = runs_of(waiting)
+        follow(origins, self._told_numbers)
+        self._say(Chunk(origins, self.log.first_offset, self.log.end_offset), chunk.pieces)
 
     def _say(self, instruction: StreamInstruction, pieces: Iterable[bytes] = ()) -> None:
         self._broadcast(encode(self.number + 1, instruction, [*pieces]))
@@ -230,7 +221,12 @@ class StreamMaster(MasterBacking):
         gathered = [publisher for publisher, _ in backing.drop_gathered()]
         own += [each for each in gathered if isinstance(each, Waiting) and each.number]
         self.log.hold(None, self.log.end_offset)
+        self.log.is_settled = True
         self._unwritten.clear()
+        for publisher, sequence in self._early:  # whoever leads may never have heard of it
+            if publisher is not None:
+                publisher.rejected(sequence)
+        self._early.clear()
         return sorted(own, key=lambda unconfirmed: unconfirmed.number)
 
     def set_in_sync(self, members: Iterable[str]) -> None:
@@ -255,8 +251,11 @@ class StreamMaster(MasterBacking):
         known = [chunk for chunk in theirs if chunk[1] >= base]
         try:
             kept = await self.log.workers.run_in_thread(partial(common_end, known, find))
-        except OSError:  # retention was quicker
+        except FileNotFoundError:  # retention was quicker
             kept = None
+        except Exception:  # noqa: BLE001 - what it has may be the best that is left: leave it so
+            _log.exception("stream '%s' cannot be compared with mirror %s", self.log.name, member)
+            return
         if self.lagging.get(member) is not coverage or self.is_deposed:
             return
         self._tell_began(member, coverage, kept)
@@ -271,8 +270,7 @@ class StreamMaster(MasterBacking):
             kept = None
         coverage.upto = base if kept is None else kept
         coverage.kept = max(0, coverage.upto - base)
-        numbers = {**self.numbers, self.origin: self.local_number}
-        self._say(Began(member, kept, base, numbers, self.log.end_offset))
+        self._say(Began(member, kept, base, self._told_numbers, self.log.end_offset))
         self._see_to(member, coverage)
 
     def _finder(self) -> Callable[[Fingerprint], bool]:
@@ -298,14 +296,3 @@ class StreamMaster(MasterBacking):
             self.ring.covered(member)
         elif self.on_lacking is not None:
             self.on_lacking()
-
-
-def _runs_of(waiting: list[Waiting]) -> tuple[OriginRun, ...]:
-    runs: list[OriginRun] = []
-    for each in waiting:
-        origin, number, _ = each.origin
-        if runs and runs[-1][0] == origin and sum(runs[-1][1:]) == number:
-            runs[-1] = (origin, runs[-1][1], runs[-1][2] + 1)
-        else:
-            runs.append(each.origin)
-    return tuple(runs)

@@ -8,10 +8,10 @@ gaps, and lacks only what is newest.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from warren.mirror.instructions import Run
+from warren.mirror.instructions import MalformedInstruction, OriginRun, Run
 from warren.mirror.mirror import Mirror
 from warren.mirror.origins import make_room_for
 from warren.mirror.received import Received
@@ -64,7 +64,7 @@ class StreamMirror(Mirror):
             if isinstance(instruction, Chunk):
                 self._heed(instruction, data, received)
             elif instruction.member == self.member:
-                self._take(data, received)
+                self._take_copied(data, received)
         received.confirmed(0)
 
     def _begin_at(self, began: Began, received: Received) -> None:
@@ -90,10 +90,7 @@ class StreamMirror(Mirror):
         if self.boundary is None:
             return
         self._take(data, received)
-        for origin, first, count in chunk.origins:
-            if origin not in self.numbers:
-                make_room_for(origin, self.numbers)
-            self.numbers[origin] = first + count - 1
+        follow(chunk.origins, self.numbers)
         self._learn_committed(chunk.committed)
         self.log.forget_below(min(chunk.first_offset, self.committed))
 
@@ -106,6 +103,13 @@ class StreamMirror(Mirror):
             if chunk.first_offset == log.next_offset:
                 log.append(chunk)
                 self._await_written(chunk.end, received)
+
+    def _take_copied(self, data: memoryview, received: Received) -> None:
+        """The master counts on these being here: so there is nothing between."""
+        first = next(chunks_in(data, 0)).first_offset
+        if self.boundary is None or first > self.log.next_offset:
+            raise MalformedInstruction(f"copied from {first}, here is {self.log.next_offset}")
+        self._take(data, received)
 
     def _await_written(self, end: int, received: Received) -> None:
         received.unsafe += 1
@@ -131,6 +135,14 @@ class StreamMirror(Mirror):
 
     def counted(self) -> None:
         """Nobody looks."""
+
+
+def follow(origins: Iterable[OriginRun], numbers: dict[str, int]) -> None:
+    """Note the last publish of each."""
+    for origin, first, count in origins:
+        if origin not in numbers:
+            make_room_for(origin, numbers)
+        numbers[origin] = first + count - 1
 
 
 def _no_level(number: int) -> VariableQueue:

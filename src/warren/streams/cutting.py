@@ -1,4 +1,4 @@
-"""Cutting a log short, where another copy of it counts and says otherwise. Everything here blocks.
+"""Cutting a log short, where another copy of it counts and says otherwise.
 
 Files go from the newest to the oldest, and what is left is synced: whenever a crash comes, there is
 a beginning of the log, without a hole.
@@ -6,14 +6,53 @@ a beginning of the log, without a hole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from errno import EIO
+
 from warren.storage.disk import Disk
 from warren.storage.layout import numbered
+from warren.streams.active_files import ActiveFiles
+from warren.streams.pending_chunks import PendingChunk
 from warren.streams.reading import SegmentReader
 from warren.streams.segments import DATA_SUFFIX, Segment, SegmentFiles, recover_segments
 
 
+class Cut:
+    """One that is asked for: leave what is before `end`; or nothing at all, and begin there."""
+
+    __slots__ = ("done", "end", "is_anew")
+
+    def __init__(self, end: int, is_anew: bool, done: Callable[[], None]) -> None:
+        self.end = end
+        self.is_anew = is_anew
+        self.done = done
+
+    def what_is_left(self, chunks: list[PendingChunk]) -> list[PendingChunk]:
+        return [] if self.is_anew else [c for c in chunks if c.first_offset < self.end]
+
+    def and_then(self, cut: Cut) -> Cut:
+        """Both, of what is in files: what came in between the two is not there yet."""
+        if cut.is_anew:
+            return cut
+        return Cut(min(self.end, cut.end), self.is_anew, cut.done)
+
+
+def make_cut(disk: Disk, files: SegmentFiles, active: ActiveFiles, cut: Cut) -> list[Segment]:
+    """What is left, ready to be written to. Blocks."""
+    active.close()
+    if cut.is_anew:
+        clear_segments(disk, files)
+        active.create(cut.end)
+        return [Segment(cut.end, cut.end)]
+    segments = cut_segments(disk, files, cut.end)
+    if segments[-1].end != cut.end:
+        raise OSError(EIO, "what was to be left is damaged")
+    active.open(segments[-1].base)
+    return segments
+
+
 def cut_segments(disk: Disk, files: SegmentFiles, end: int) -> list[Segment]:
-    """Leave what is before this offset, at which a chunk begins; what that is."""
+    """Leave what is before this offset, at which a chunk begins; what that is. Blocks."""
     bases = numbered(disk.list(files.directory), DATA_SUFFIX)
     while len(bases) > 1 and bases[-1] >= end:
         _remove(disk, files, bases.pop())
@@ -31,6 +70,7 @@ def cut_segments(disk: Disk, files: SegmentFiles, end: int) -> list[Segment]:
 
 
 def clear_segments(disk: Disk, files: SegmentFiles) -> None:
+    """Blocks."""
     for base in reversed(numbered(disk.list(files.directory), DATA_SUFFIX)):
         _remove(disk, files, base)
     disk.sync_directory(files.directory)

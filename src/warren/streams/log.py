@@ -24,7 +24,6 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from errno import EIO
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +33,7 @@ from warren.storage.workers import Workers
 from warren.streams.active_files import ActiveFiles
 from warren.streams.backing import StreamBacking
 from warren.streams.chunks import decode_chunk, with_offsets
-from warren.streams.cutting import clear_segments, cut_segments
+from warren.streams.cutting import Cut, make_cut
 from warren.streams.pending_chunks import PendingChunk, encoded_chunks
 from warren.streams.reading import SegmentReader
 from warren.streams.recent_chunks import RecentChunk, RecentChunks
@@ -92,6 +91,8 @@ class StreamLog:
         self.is_ready = False
         self.is_deleted = False
         self.truncated_bytes = 0
+        self.is_settled = True
+        """Whether readers see all that they have ever seen; not just after another one has led."""
         self.is_held = False
         self.watcher: LogWatcher | None = None
         self.end_offset = segments[-1].end if segments else 0
@@ -104,7 +105,7 @@ class StreamLog:
         self._queue: list[PendingChunk] = []
         self._flight: list[PendingChunk] = []
         self._unreleased: deque[PendingChunk] = deque()
-        self._cut: tuple[int, bool, Callable[[], None]] | None = None
+        self._cut: Cut | None = None
         self._failures = 0
         self._last_ms = segments[-1].last_ms if segments else 0
         self.opening: Awaitable[None] | None = None
@@ -130,6 +131,12 @@ class StreamLog:
             if segment.chunks:
                 return segment.last_chunk
         return self.end_offset
+
+    @property
+    def stored_end(self) -> int:
+        """Behind the last record that `safe_segments` have; `unseen` has what follows."""
+        base = self.segments[-1].base if self.segments else 0
+        return next((s.end for s in reversed(self.segments) if s.chunks), base)
 
     def safe_segments(self) -> list[Segment]:
         """What a reader may look at, as of now."""
@@ -248,7 +255,8 @@ class StreamLog:
                 self.backing.committed()
             return
         if self.is_held:
-            self._queue = self._uncut(flight) + self._queue
+            left = flight if self._cut is None else self._cut.what_is_left(flight)
+            self._queue = left + self._queue
         else:
             self.next_offset = self.written_end
             self.backing.put_back()
@@ -388,8 +396,9 @@ class StreamLog:
 
     def cut(self, end: int, done: Callable[[], None], *, is_anew: bool = False) -> None:
         """Leave what is before this offset; or nothing at all, and begin there (`is_anew`)."""
-        self._cut = (end, is_anew, done)
-        self._queue = self._uncut(self._queue)
+        cut = Cut(end, is_anew, done)
+        self._queue = cut.what_is_left(self._queue)
+        self._cut = cut if self._cut is None else self._cut.and_then(cut)
         self.tail.cut(0 if is_anew else end)
         self.next_offset = end
         self.end_offset = min(self.end_offset, end)
@@ -397,20 +406,13 @@ class StreamLog:
             self.is_ready = False
             self._host.workers.spawn(self._cut_files())
 
-    def _uncut(self, chunks: list[PendingChunk]) -> list[PendingChunk]:
-        if self._cut is None:
-            return chunks
-        end, is_anew, _ = self._cut
-        return [] if is_anew else [chunk for chunk in chunks if chunk.first_offset < end]
-
     async def _cut_files(self) -> None:
         while self._cut is not None and not self.is_deleted and not self._store.is_closing:
             wanted = self._cut
-            end, is_anew, done = wanted
-            if end < self.written_end or is_anew:
+            if wanted.end < self.written_end or wanted.is_anew:
+                make = partial(make_cut, self._host.disk, self.files, self._active, wanted)
                 try:
-                    cut = partial(self._make_cut, end, is_anew)
-                    segments = await self._host.workers.run_in_thread(cut)
+                    segments = await self._host.workers.run_in_thread(make)
                 except OSError as error:
                     self._report(error)
                     await self._host.workers.pause(RETRY_S)
@@ -422,22 +424,12 @@ class StreamLog:
             if self._cut is wanted:  # and nothing else was asked for meanwhile
                 self._cut = None
                 self._count()
-                done()
+                wanted.done()
+        if self._cut is not None:  # and never will be made
+            self._close_files()
+            return
         self._tell_written()
         self._ready()
-
-    def _make_cut(self, end: int, is_anew: bool) -> list[Segment]:
-        """Blocks."""
-        self._active.close()
-        if is_anew:
-            clear_segments(self._host.disk, self.files)
-            self._active.create(end)
-            return [Segment(end, end)]
-        segments = cut_segments(self._host.disk, self.files, end)
-        if segments[-1].end != end:
-            raise OSError(EIO, "what was to be left is damaged")
-        self._active.open(segments[-1].base)
-        return segments
 
     def forget_below(self, offset: int) -> None:
         """Whoever leads has let go of what is before this offset."""

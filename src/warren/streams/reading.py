@@ -116,6 +116,14 @@ class SegmentReader:
     def close_data(self, data: int) -> None:
         self._disk.close(data)
 
+    def read_once(self, base: int, start: int, size: int) -> bytes:
+        """Bytes of a segment of which nothing else is wanted. Raises OSError if it is removed."""
+        data = self.open_data(base)
+        try:
+            return self.read_bytes(data, start, size)
+        finally:
+            self.close_data(data)
+
     def find_stretch(
         self, segments: Sequence[Segment], offset: int, bytes_max: int = READ_BYTES
     ) -> Stretch | None:

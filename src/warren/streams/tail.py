@@ -79,7 +79,7 @@ def fingerprint_at(reader: SegmentReader, segments: Sequence[Segment], offset: i
     entry = reader.last_entry(segment, lambda entry: entry.first_offset <= offset)
     if entry is None or entry.first_offset != offset:
         return None
-    return fingerprint_of(reader.read_bytes(segment.base, entry.position, HEADER_BYTES))
+    return fingerprint_of(reader.read_once(segment.base, entry.position, HEADER_BYTES))
 
 
 def common_end(theirs: Sequence[Fingerprint], has: Callable[[Fingerprint], bool]) -> int | None:

@@ -56,6 +56,8 @@ def stream_of(call: Call) -> StreamQueue:
             f"{queue.record} is not a stream: declare one with x-queue-type=stream and bind it to "
             "the same exchange, or read a snapshot"
         )
+    if not queue.log.is_settled:  # what was shown once would seem to be gone
+        raise Refusal(503, "unavailable", "the stream has just got another master; ask again")
     return queue
 
 
