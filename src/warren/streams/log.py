@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -32,33 +32,23 @@ from warren.storage.disk import Buffer
 from warren.storage.workers import Workers
 from warren.streams.active_files import ActiveFiles
 from warren.streams.backing import StreamBacking
-from warren.streams.chunks import decode_chunk, with_offsets
+from warren.streams.browsing import browse
 from warren.streams.cutting import Cut, make_cut
+from warren.streams.limits import Limits
 from warren.streams.pending_chunks import PendingChunk, encoded_chunks
 from warren.streams.reading import SegmentReader
 from warren.streams.recent_chunks import RecentChunk, RecentChunks
-from warren.streams.retention import removable
+from warren.streams.retention import removable, unlink_segments
 from warren.streams.segments import Segment, SegmentFiles
 from warren.streams.tail import Tail
 from warren.streams.watching import LogWatcher
-from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
     from warren.streams.store import StreamStore
 
-SEGMENT_BYTES_DEFAULT: Final = 500_000_000
 RETRY_S: Final = 1.0
 
 _log = logging.getLogger("warren.streams")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a stream may grow to; None: without a limit."""
-
-    segment_bytes: int = SEGMENT_BYTES_DEFAULT
-    bytes_max: int | None = None
-    age_ms_max: int | None = None
 
 
 class StreamLog:
@@ -82,7 +72,7 @@ class StreamLog:
         """The first offset that somebody has still to read, and retention is to leave."""
         self.backing = StreamBacking(self._host.credit, self._mark)
         self.backing.on_deleted = self.delete
-        self.backing.look = self._look
+        self.backing.look = partial(browse, self)
         self.reader = SegmentReader(self._host.disk, files)
         self.recent = RecentChunks()
         self.is_followed = False
@@ -144,25 +134,6 @@ class StreamLog:
 
     def now_ms(self) -> int:
         return self._host.now_ms()
-
-    async def _look(self, position: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
-        """Records from the `position`th on, of one stretch."""
-        segments, wanted = self.safe_segments(), self.first_offset + position
-        find = partial(self.reader.find_stretch, segments, wanted, bytes_max)
-        stretch = await self._host.workers.run_in_thread(find)
-        shown: list[QueuedMessage] = []
-        if stretch is None:
-            return shown
-        for at, header in stretch.chunks:
-            messages = with_offsets(decode_chunk(stretch.data, at), header.first_offset)
-            for offset, message in enumerate(messages, header.first_offset):
-                if offset < wanted:
-                    continue
-                if len(shown) == limit or bytes_max <= 0 or offset >= self.end_offset:
-                    return shown
-                bytes_max -= len(message.body)
-                shown.append(QueuedMessage(message, offset, 0))
-        return shown
 
     def apply(self, limits: Limits) -> None:
         self.limits = limits
@@ -459,14 +430,11 @@ class StreamLog:
         self._host.workers.spawn(self._unlink(gone))
 
     async def _unlink(self, segments: list[Segment]) -> None:
-        """The oldest first, so that a crash leaves no hole."""
-        for segment in segments:
-            for path in (self.files.data(segment.base), self.files.index(segment.base)):
-                try:
-                    await self._host.workers.run_in_thread(partial(self._host.disk.unlink, path))
-                except OSError as error:
-                    if not self.is_deleted:
-                        _log.warning("cannot remove %s: %s", path.name, error)
+        for error in await self._host.workers.run_in_thread(
+            partial(unlink_segments, self._host.disk, self.files, segments)
+        ):
+            if not self.is_deleted:
+                _log.warning("stream '%s' cannot remove a segment: %s", self.name, error)
 
     def delete(self) -> None:
         self.is_deleted = True

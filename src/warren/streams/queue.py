@@ -20,7 +20,8 @@ from warren.queues.settings import QueueSettings
 from warren.storage.workers import Workers
 from warren.streams.consumer_offsets import going_on_at, starting_moment_ms, starting_offset
 from warren.streams.cursor import StreamCursor
-from warren.streams.log import SEGMENT_BYTES_DEFAULT, Limits, StreamLog
+from warren.streams.limits import SEGMENT_BYTES_DEFAULT, Limits
+from warren.streams.log import StreamLog
 from warren.streams.reading import Place, Stretch
 from warren.streams.segments import Segment
 from warren.wire.codec import Message, QueuedMessage

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warren.streams.segments import Segment
+from warren.storage.disk import Disk
+from warren.streams.segments import Segment, SegmentFiles
 
 
 def removable(
@@ -29,3 +30,15 @@ def removable(
         total -= segment.size
         count += 1
     return count
+
+
+def unlink_segments(disk: Disk, files: SegmentFiles, segments: Sequence[Segment]) -> list[OSError]:
+    """The oldest first, so that a crash leaves no hole; what could not be done. Blocks."""
+    errors = []
+    for segment in segments:
+        for path in (files.data(segment.base), files.index(segment.base)):
+            try:
+                disk.unlink(path)
+            except OSError as error:
+                errors.append(error)
+    return errors

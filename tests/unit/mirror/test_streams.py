@@ -10,7 +10,7 @@ import pytest
 from faulty_disk import FaultyDisk
 from stream_copies_world import Copy, StreamCopies
 from stream_world import a_message, until
-from warren.streams.log import Limits
+from warren.streams.limits import Limits
 
 
 @pytest.fixture

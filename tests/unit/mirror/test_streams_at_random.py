@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stream_copies_world import Copy, StreamCopies
-from warren.streams.log import Limits
+from warren.streams.limits import Limits
 
 STEPS = 40
 

@@ -11,7 +11,8 @@ import pytest
 from faulty_disk import FaultyDisk
 from stream_world import StreamWorld, all_bodies, all_records, until
 from warren.streams.chunk_format import CHUNK_BYTES, CHUNK_RECORDS_MAX
-from warren.streams.log import Limits, StreamLog
+from warren.streams.limits import Limits
+from warren.streams.log import StreamLog
 from warren.streams.retention import removable
 from warren.streams.segments import ENTRY_BYTES, Segment
 
