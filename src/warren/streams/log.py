@@ -160,18 +160,22 @@ class StreamLog:
             self._encode()
         self._flight, self._queue = self._queue, []
         base, position = self.segments[-1].base, self._active_size
+        pieces: list[Buffer] = []
+        entries: list[Buffer] = []
         for chunk in self._flight:
-            chunk.base, chunk.position = base, position
+            chunk.place(base, position)
             position += chunk.size
-        pieces: list[Buffer] = [piece for chunk in self._flight for piece in chunk.pieces]
-        entries = b"".join([chunk.entry.encoded() for chunk in self._flight])
-        batch.writes.append((self._active.data, pieces))
-        batch.writes.append((self._active.index, [entries]))
-        batch.syncs.append(self._active.data)
+            pieces.extend(chunk.pieces)
+            entries.append(chunk.entry.encoded())
+        active = self._active
+        batch.writes.append((active.data, pieces))
+        batch.writes.append((active.index, [b"".join(entries)]))
+        batch.syncs.append(active.data)
 
     def _encode(self) -> None:
         self._last_ms = max(self._host.now_ms(), self._last_ms)
-        chunks = encoded_chunks(self.backing.take(), self.next_offset, self._last_ms)
+        messages, size = self.backing.take(), self.backing.flight_bytes
+        chunks = encoded_chunks(messages, size, self.next_offset, self._last_ms)
         self._queue += chunks
         self.next_offset = chunks[-1].end
         if self.is_held:
@@ -184,7 +188,7 @@ class StreamLog:
         self._failures = 0
         flight, self._flight = self._flight, []
         self.written_end = flight[-1].end
-        self._active_size = flight[-1].position + flight[-1].size
+        self._active_size = flight[-1].entry.position + flight[-1].size
         self._unreleased.extend(flight)
         if self.is_deleted:
             self._close_files()
@@ -258,15 +262,16 @@ class StreamLog:
 
     def _release(self, end: int) -> None:
         self.end_offset = end
+        segment = self.segments[-1]
         while self._unreleased and self._unreleased[0].end <= end:
             chunk = self._unreleased.popleft()
-            self._segment(chunk.base).add(chunk.entry, chunk.size)
+            if segment.base != chunk.base:
+                segment = next(s for s in self.segments if s.base == chunk.base)
+            segment.add(chunk.entry, chunk.size)
+            self.backing.ready_bytes += chunk.size
             if self.is_followed:
                 self.recent.add(RecentChunk(chunk.first_offset, chunk.messages(), chunk.size))
-        self._count()
-
-    def _segment(self, base: int) -> Segment:
-        return next(segment for segment in reversed(self.segments) if segment.base == base)
+        self._count_records()
 
     def unseen(self, offset: int) -> list[PendingChunk]:
         """Chunks from an offset on that readers have not been shown yet, or the disk."""
@@ -279,10 +284,14 @@ class StreamLog:
             self.recent.clear()
 
     def _count(self) -> None:
+        self.backing.ready_bytes = sum(segment.size for segment in self.segments)
+        self._count_records()
+
+    def _count_records(self) -> None:
         if self.is_deleted:
+            self.backing.length = self.backing.ready_bytes = 0
             return
         self.backing.length = max(0, self.end_offset - self.first_offset)
-        self.backing.ready_bytes = sum(segment.size for segment in self.segments)
         if self.watcher is not None:
             self.watcher.counted()
 

@@ -16,12 +16,14 @@ from warren.wire.codec import Message
 
 
 class PendingChunk:
-    """`base` and `position` say where it is being written, and mean nothing before."""
+    """`base` and `entry` say where it is being written, and mean nothing before `place`."""
 
     __slots__ = (
-        "_messages", "base", "end", "first_offset", "pieces", "position", "records", "size",
+        "_messages", "base", "end", "entry", "first_offset", "pieces", "records", "size",
         "timestamp_ms",
     )  # fmt: skip
+
+    entry: IndexEntry
 
     def __init__(
         self,
@@ -37,12 +39,12 @@ class PendingChunk:
         self.records = records
         self.end = first_offset + records
         self.size = sum(map(len, pieces))
-        self.base = self.position = 0
+        self.base = 0
         self._messages = messages
 
-    @property
-    def entry(self) -> IndexEntry:
-        return IndexEntry(self.first_offset, self.timestamp_ms, self.position, self.records)
+    def place(self, base: int, position: int) -> None:
+        self.base = base
+        self.entry = IndexEntry(self.first_offset, self.timestamp_ms, position, self.records)
 
     @property
     def fingerprint(self) -> int:
@@ -60,10 +62,12 @@ def fingerprint_of(header: Buffer) -> int:
 
 
 def encoded_chunks(
-    messages: list[Message], first_offset: int, timestamp_ms: int
+    messages: list[Message], size: int, first_offset: int, timestamp_ms: int
 ) -> list[PendingChunk]:
+    """`size` is no less than all bodies have together; mostly they fit into one chunk."""
+    is_one = size < CHUNK_BYTES and len(messages) <= CHUNK_RECORDS_MAX
     chunks = []
-    for part in _parts(messages):
+    for part in (messages,) if is_one else _parts(messages):
         pieces = encode_chunk(part, first_offset, timestamp_ms)
         chunks.append(PendingChunk(pieces, first_offset, timestamp_ms, len(part), part))
         first_offset += len(part)
