@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Iterator
+from hashlib import md5
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -39,6 +40,12 @@ def read_at(node: NodeProcess, name: str, query: str = "") -> tuple[dict[int, by
         return {}, ""
     found = {record.offset: record.body for record in records_of(body)}
     return found, str(response.headers["x-warren-node"])
+
+
+def segment_at(node: NodeProcess, folder: str) -> tuple[int, int]:
+    """Of a short stream: the file's number on its disk, and how long it is."""
+    (path,) = node.log_path.parent.rglob(f"{folder}/*.segment")
+    return path.stat().st_ino, path.stat().st_size
 
 
 def await_records(node: NodeProcess, name: str, bodies: list[bytes]) -> None:
@@ -98,8 +105,13 @@ def test_a_stream_survives_kill_9_of_its_master(mirrored: MirroredCluster) -> No
         await_records(node, name, bodies)
         assert node.api.must(node.api.get(*group))["offset"] == 17
     # The one that was killed has missed half of it. It comes back, and is the only one left.
+    folder = md5(name.encode(), usedforsecurity=False).hexdigest()
+    before = segment_at(first, folder)
     mirrored.start_all()
     mirrored.await_in_sync(name)
+    kept, size = segment_at(first, folder)
+    assert kept == before[0], "it goes on in the file that it had"
+    assert before[1] < size == segment_at(third, folder)[1]
     publish_all(publisher, name, [b"after"])
     second.kill()
     third.kill()

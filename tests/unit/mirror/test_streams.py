@@ -10,6 +10,7 @@ import pytest
 from faulty_disk import FaultyDisk
 from stream_copies_world import Copy, StreamCopies
 from stream_world import a_message, until
+from warren.mirror.synchroniser import SyncEvent
 from warren.streams.limits import Limits
 
 
@@ -203,3 +204,55 @@ async def test_a_stream_that_is_mirrored_no_more_goes_on_by_itself(world: Stream
     await world.here.world.commit(log, b"alone")
     assert log.end_offset == 5
     assert world.confirmed == [1, 2, 3, 4]
+
+
+async def test_a_new_mirror_is_not_told_of_publishes_that_nobody_was_told(
+    world: StreamCopies,
+) -> None:
+    """Whoever leads next would take them for repeats, and they would be nowhere."""
+    await world.commit(*numbered(0, 2))
+    copy = await world.join("a")
+    world.publish(b"on its way", b"behind it")  # neither has an offset before the disk is asked
+    world.master.begin_anew("a")
+    world.deliver()
+    assert copy.mirror.numbers == {"here": 2}
+    await world.until(lambda: "a" in world.complete and world.published in world.confirmed)
+    await world.until(lambda: copy.mirror.numbers == {"here": 4})
+
+
+async def test_what_is_stored_and_not_shown_yet_is_copied_too(world: StreamCopies) -> None:
+    a = await world.join_in_sync("a")
+    b = await world.join_in_sync("b")
+    await world.commit(*numbered(0, 3))
+    # It comes back with all of it on disk, leads, and may show less than that as yet.
+    await a.world.store.close()
+    world.is_held_back = True
+    again = await world.join("a", await Copy(world.directory / "a").open())
+    await world.until(lambda: again.mirror.boundary is not None)
+    mirror = again.mirror
+    del world.copies["a"]
+    world.lead(again)
+    mirror.committed = 1
+    world.master.inherit(mirror, 0)
+    world.master.set_in_sync({"b"})
+    assert (again.log.end_offset, again.log.stored_end) == (1, 3)
+    late = await world.join("c")
+    world.publish(b"more")
+    await world.until(lambda: "c" in world.complete)
+    await until(lambda: late.log.written_end == again.log.written_end == b.log.written_end == 4)
+    assert again.log.end_offset == 1
+    assert late.files() == again.files()
+
+
+async def test_a_copy_that_cannot_be_read_ends_and_is_told_of(
+    world: StreamCopies, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.commit(*numbered(0, 3))
+    (path,) = world.here.log.files.directory.glob("*.segment")
+    data = path.read_bytes()
+    path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    await world.join("a")
+    await world.until(lambda: SyncEvent.COMPLETE in world.told)
+    assert "cannot be copied to mirror a" in caplog.text
+    assert world.complete == []
+    await world.commit(b"the stream goes on")

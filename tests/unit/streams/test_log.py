@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
-from stream_world import StreamWorld, all_bodies, all_records, until
+from stream_world import StreamWorld, a_message, all_bodies, all_records, until
 from warren.streams.chunk_format import CHUNK_BYTES, CHUNK_RECORDS_MAX
 from warren.streams.limits import Limits
 from warren.streams.log import StreamLog
+from warren.streams.pending_chunks import encoded_chunks
 from warren.streams.retention import removable
 from warren.streams.segments import ENTRY_BYTES, Segment
 
@@ -297,3 +298,26 @@ async def test_places_are_found_by_offset_and_by_time(tmp_path: Path) -> None:
     assert log.reader.find_offset(segments, 9) is None
     assert log.reader.find_time(segments, 1_009_001) is None
     await world.store.close()
+
+
+async def test_two_cuts_before_either_is_made_come_to_both(tmp_path: Path) -> None:
+    world = StreamWorld(tmp_path)
+    log = await world.log()
+    for body in bodies(6):
+        await world.commit(log, body)
+    log.hold(None, 0)
+    instead = encoded_chunks([a_message(b"instead")], 7, 2, 0)
+    instead += encoded_chunks([a_message(b"never")], 5, 3, 0)
+    done: list[str] = []
+    log.is_ready = False  # as while a segment is begun
+    log.cut(2, lambda: done.append("first"))
+    for chunk in instead:
+        log.append(chunk)
+    log.cut(3, lambda: done.append("second"))
+    log._ready()
+    await until(lambda: log.written_end == 3 and log.is_ready)
+    assert done == ["second"]
+    await world.store.close()
+    again = StreamWorld(tmp_path)
+    assert all_bodies(await again.log()) == [*bodies(2), b"instead"]
+    await again.store.close()
