@@ -123,7 +123,7 @@ class Cluster:
         self.broker.lease_of_no_node = lambda: None
         self.broker.on_bereft = lambda vhost: context.spawn(self._remove_bereft(vhost))
         self.broker.lease_ttl_s = SESSION_TTL_S
-        self.broker.companions_of_queue = self.mirrors.keys_of
+        self.broker.companions_of_queue = self.mirrors.groups.keys_of
         self.broker.outlives_home = self.mirrors.lifetimes.outlives_home
         self.broker.is_masterless = self.mirrors.lifetimes.is_masterless
         self.membership.is_only_on = self.mirrors.lifetimes.is_only_on
@@ -283,7 +283,7 @@ class Cluster:
         address = Endpoint(session.cluster_host, session.cluster_port)
         node = self.links.add(session.node, address, session.links_over_tls)
         for queue in self._queues_of(session.node):
-            if self.mirrors.group_of(queue.record) is None:
+            if self.mirrors.groups.group_of(queue.record) is None:
                 queue.asker = node.asker
             else:
                 self.homes.rehome((queue.record.vhost, queue.record.name))
@@ -324,7 +324,7 @@ class Cluster:
             queue
             for vhost in self.broker.vhosts.values()
             for queue in vhost.queues.values()
-            if isinstance(queue, RemoteQueue) and self.mirrors.home_of(queue.record) == node
+            if isinstance(queue, RemoteQueue) and self.mirrors.groups.home_of(queue.record) == node
         ]
 
     def lease_of(self, node: str) -> Lease | None:
@@ -365,7 +365,7 @@ class Cluster:
     # Homes of queues.
 
     def make_remote(self, record: QueueRecord, settings: QueueSettings) -> RemoteQueue:
-        remote = RemoteQueue(record, settings, self._asker_of(self.mirrors.home_of(record)))
+        remote = RemoteQueue(record, settings, self._asker_of(self.mirrors.groups.home_of(record)))
         self.homes.note(remote)
         if remote.is_mirrored and remote.asker.is_lost:
             self.homes.await_home(remote)
@@ -391,7 +391,7 @@ class Cluster:
         locator = locator_of(record, policy, configured)
         if record.exclusive or locator is Locator.CLIENT_LOCAL:
             return self.name
-        counts = self.mirrors.moved_masters()
+        counts = self.mirrors.groups.moved_masters()
         for vhost in self.broker.vhosts.values():
             counts.update(vhost.homes)
         candidates = nodes_for_masters(policy, self.nodes_taking_part)

@@ -17,7 +17,7 @@ def home_of(queue: AbstractQueue, node: Node) -> str:
     """The name of a node; empty while a mirrored queue is between two homes."""
     if not queue.is_remote or node.cluster is None:
         return node.config.name
-    return node.cluster.mirrors.home_of(queue.record)
+    return node.cluster.mirrors.groups.home_of(queue.record)
 
 
 def is_between_homes(queue: AbstractQueue, node: Node) -> bool:
@@ -25,7 +25,7 @@ def is_between_homes(queue: AbstractQueue, node: Node) -> bool:
     if node.cluster is None:
         return False
     mirrors = node.cluster.mirrors
-    is_mirrored = mirrors.group_of(queue.record) is not None
+    is_mirrored = mirrors.groups.group_of(queue.record) is not None
     return is_mirrored and not mirrors.lifetimes.is_masterless(queue.record)
 
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def group_of(record: QueueRecord, node: Node) -> GroupRecord | None:
     """None of a queue that is not mirrored."""
-    return None if node.cluster is None else node.cluster.mirrors.group_of(record)
+    return None if node.cluster is None else node.cluster.mirrors.groups.group_of(record)
 
 
 def show_copies(record: QueueRecord, node: Node) -> JsonObject:
     group = group_of(record, node)
     if group is None or node.cluster is None or _is_left_alone(record, group, node):
         return _uncopied(record, node)
-    present = node.cluster.mirrors.survivors_of(record)
+    present = node.cluster.mirrors.groups.survivors_of(record)
     recoverable = recoverable_of(group, present, node.cluster.running_nodes)
     return {
         "slave_nodes": mirrors_of(group, present),

@@ -80,7 +80,7 @@ class CopyKeeper:
         mirroring = mirroring_of(self._policy_of(queue))
         host = self._mirrors.replicas.get(name)
         if host is None:
-            if mirroring is not None and name not in self._mirrors.records:
+            if mirroring is not None and name not in self._mirrors.groups.records:
                 self._mirrors.lifetimes.begin(queue.record)
             return
         group = host.replica.record
@@ -164,9 +164,9 @@ class CopyKeeper:
         mirroring = mirroring_of(self._policy_of(queue))
         if mirroring is None:
             return True
-        if name not in self._mirrors.records:
+        if name not in self._mirrors.groups.records:
             return False
-        group = self._mirrors.records[name][0]
+        group = self._mirrors.groups.records[name][0]
         wanted = self._wanted(mirroring, group, _first)
         return len(group.insync) > len(wanted.mirrors)
 

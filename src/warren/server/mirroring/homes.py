@@ -55,18 +55,18 @@ class Homes:
 
     def may_have_home(self, record: QueueRecord) -> bool:
         """Somebody who runs has, or may have, a copy that it could lead with."""
-        return bool(self._mirrors.survivors_of(record)) or self._may_return(record)
+        return bool(self._mirrors.groups.survivors_of(record)) or self._may_return(record)
 
     def _may_return(self, record: QueueRecord) -> bool:
         """A node that runs has had a copy in an earlier life: it may be on its disk."""
-        group = self._mirrors.group_of(record)
+        group = self._mirrors.groups.group_of(record)
         if group is None or not record.durable:
             return False
         return not set(self._cluster.running_nodes).isdisjoint(map(node_of, group.insync))
 
     def node_is_up(self, node: str) -> None:
         """Clients of queues that only this node can bring back need not be refused any more."""
-        for name, (group, _) in tuple(self._mirrors.records.items()):
+        for name, (group, _) in tuple(self._mirrors.groups.records.items()):
             if node in map(node_of, group.insync):
                 self.rehome(name)
 
@@ -79,7 +79,7 @@ class Homes:
         self._rehome_all_of(node)
 
     def _rehome_all_of(self, node: str) -> None:
-        for name, (group, _) in tuple(self._mirrors.records.items()):
+        for name, (group, _) in tuple(self._mirrors.groups.records.items()):
             if node_of(group.leader) == node:
                 self.rehome(name)
 
@@ -90,7 +90,7 @@ class Homes:
         if not isinstance(queue, RemoteQueue):
             return
         self.note_mirrored(queue)
-        asked = self._cluster.links.nodes.get(self._mirrors.home_of(queue.record))
+        asked = self._cluster.links.nodes.get(self._mirrors.groups.home_of(queue.record))
         is_known = asked is not None and not asked.asker.is_lost
         if asked is not None and is_known and not (is_lost and asked.asker is queue.asker):
             self._be_patient_no_more(queue)

@@ -52,19 +52,19 @@ class Lifetimes:
         """Whether a queue that is not durable has, or is about to have, other copies."""
         if record.exclusive:
             return False
-        is_mirrored = self._mirrors.group_of(record) is not None
+        is_mirrored = self._mirrors.groups.group_of(record) is not None
         return is_mirrored or self._mirroring_of(record) is not None
 
     def is_only_on(self, record: QueueRecord, node: str) -> bool:
         """Whether the queue is lost without that node."""
-        group = self._mirrors.group_of(record)
+        group = self._mirrors.groups.group_of(record)
         if group is None:
             return record.node == node
         return all(node_of(member) == node for member in group.insync)
 
     def is_masterless(self, record: QueueRecord) -> bool:
         """Nobody leads it, and nobody who runs will."""
-        if self._mirrors.group_of(record) is None or self._mirrors.home_of(record):
+        if self._mirrors.groups.group_of(record) is None or self._mirrors.groups.home_of(record):
             return False
         return not self._mirrors.cluster.homes.may_have_home(record)
 
@@ -112,7 +112,7 @@ class Lifetimes:
 
     def _has_moved(self, name: QueueName) -> bool:
         """Somebody else leads, or there is nothing to be led any more."""
-        group, _ = self._mirrors.records.get(name, (None, 0))
+        group, _ = self._mirrors.groups.records.get(name, (None, 0))
         if group is None:
             return True
         return group.is_live(group.leader) and node_of(group.leader) != self._mirrors.cluster.name
@@ -152,7 +152,11 @@ class Lifetimes:
     async def _begin_transient(self, name: QueueName) -> None:
         is_renewed = await self._renew(name)
         self._beginning.discard(name)
-        if is_renewed and name not in self._mirrors.replicas and name not in self._mirrors.records:
+        if (
+            is_renewed
+            and name not in self._mirrors.replicas
+            and name not in self._mirrors.groups.records
+        ):
             self._mirrors.found(name)
 
     async def end(self, name: QueueName) -> None:
@@ -183,6 +187,6 @@ class Lifetimes:
             return False
         queue = self._mirrors.broker.vhosts[record.vhost].queues[record.name]
         is_elsewhere = isinstance(queue, RemoteQueue)
-        home = self._mirrors.home_of(record)
+        home = self._mirrors.groups.home_of(record)
         is_running = home in self._mirrors.cluster.running_nodes
-        return is_elsewhere and not is_running and not self._mirrors.survivors_of(record)
+        return is_elsewhere and not is_running and not self._mirrors.groups.survivors_of(record)

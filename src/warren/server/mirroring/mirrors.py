@@ -9,7 +9,6 @@ hears of, and the queues of this node that its decisions are about.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,7 @@ from warren.cluster.control import BecomeMirror, Held, Kept, MirrorNews, OpenQue
 from warren.cluster.inbox import Inbox
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import decode_session
-from warren.metadata.keys import KeyKind, group_key, node_key, parse_key, prefix
+from warren.metadata.keys import KeyKind, node_key, parse_key, prefix
 from warren.metadata.store import Change, Record
 from warren.mirror.frames import MalformedFrame, Payload, decode_frame
 from warren.mirror.group_record import (
@@ -28,7 +27,6 @@ from warren.mirror.group_record import (
     SessionGone,
     decode_record,
     make_member_id,
-    node_of,
 )
 from warren.mirror.instructions import epoch_of
 from warren.mirror.master import MasterBacking
@@ -48,16 +46,16 @@ from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.group_events import GroupEvents
 from warren.server.mirroring.group_log import GroupLog
+from warren.server.mirroring.groups import Groups
 from warren.server.mirroring.homes import make_inbox
 from warren.server.mirroring.kept_copies import KeptCopies, delete
+from warren.server.mirroring.levels import recovered_levels
 from warren.server.mirroring.lifetimes import Lifetimes
 from warren.server.mirroring.relocating import Relocations
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
-from warren.server.mirroring.stream_copies import is_stream, log_of
 from warren.server.mirroring.suspicion import Suspicion
 from warren.server.mirroring.synchronising import SyncOfQueue, throughput_of
-from warren.storage.variable_queue import VariableQueue
-from warren.storage.vhost_storage import VhostStorage, level_name
+from warren.storage.vhost_storage import VhostStorage
 from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ class Mirrors(LinkUser):
     def __init__(self, cluster: Cluster, context: ConnectionContext) -> None:
         self.cluster = cluster
         self.context = context
-        self.records: dict[QueueName, tuple[GroupRecord, int]] = {}
+        self.groups = Groups(cluster)
         self.replicas: dict[QueueName, ReplicaOfNode] = {}
         self._by_uid: dict[str, ReplicaOfNode] = {}
         self._member_numbers = count(1)
@@ -88,8 +86,8 @@ class Mirrors(LinkUser):
         self.keeper = CopyKeeper(self)
         self._suspicion = Suspicion(self)
         self.group_events = GroupEvents(context.broker.events)
-        self.group_log = GroupLog(self._is_led_here, self.group_events)
-        context.queue_factory.home_of = self.home_of
+        self.group_log = GroupLog(self.groups.is_led_here, self.group_events)
+        context.queue_factory.home_of = self.groups.home_of
 
     # What hosts need.
 
@@ -157,12 +155,12 @@ class Mirrors(LinkUser):
 
     def claim(self) -> None:
         """All queues are there: keep what the disk has of their copies."""
-        for name, (group, _) in tuple(self.records.items()):
+        for name, (group, _) in tuple(self.groups.records.items()):
             vhost = self.broker.vhosts.get(name[0])
             queue = None if vhost is None else vhost.queues.get(name[1])
             is_durable = queue is not None and queue.record.durable
             if is_durable and self._kept.is_recoverable(group):
-                self._kept.keep(name, group.uid, self._recovered_levels(name))
+                self._kept.keep(name, group.uid, recovered_levels(self, name))
 
     def start(self) -> None:
         """This node has a session."""
@@ -176,19 +174,19 @@ class Mirrors(LinkUser):
                 continue  # a leader knew of the session before we did, and wants a copy here
             levels = host.retire()
             del self.replicas[host.name], self._by_uid[host.replica.uid]
-            if host.name in self.records:
+            if host.name in self.groups.records:
                 successor = self._add(host.name, host.replica.uid)
                 self._take_part(successor, successor.make_mirror(levels))
         self._take_up_kept()
 
     def _take_up_kept(self) -> None:
         for name in self._kept.names():
-            uid = self.records[name][0].uid
+            uid = self.groups.records[name][0].uid
             host = self._add(name, uid)
             self._take_part(host, host.make_mirror(self._kept.take(name, uid)))
 
     def _take_part(self, host: ReplicaOfNode, mirror: Mirror) -> None:
-        group, revision = self.records[host.name]
+        group, revision = self.groups.records[host.name]
         self._tell_ends(host, group)
         host.replica.record_changed(group, revision)
         for node in self.cluster.sessions:
@@ -196,34 +194,6 @@ class Mirrors(LinkUser):
                 host.replica.link_down(node)
         host.replica.join(mirror)
         _log.info("mirror is joining", queue=str(host))
-
-    def _recovered_levels(self, name: QueueName) -> dict[int, VariableQueue]:
-        """What the disk had at the start."""
-        if is_stream(self, name):
-            log: Any = log_of(self, name)
-            return {0: log}
-        numbers = [0]
-        if self.settings_of(name).top_level is not None:
-            numbers = self.storages[name[0]].recovered_levels(name[1])
-        return {number: self._recovered_level(name, number) for number in numbers}
-
-    def _recovered_level(self, name: QueueName, number: int) -> VariableQueue:
-        """Its next number is the one after all it has ever had: what is higher it never had."""
-        has_levels = self.settings_of(name).top_level is not None
-        used_below = self.storages[name[0]].used_below(
-            level_name(name[1], number) if has_levels else name[1]
-        )
-        level = self.make_level(name, number)
-        level.next_sequence = used_below
-        return level
-
-    def make_level(self, name: QueueName, number: int) -> VariableQueue:
-        settings = self.settings_of(name)
-        level = name[1] if settings.top_level is None else level_name(name[1], number)
-        record = self.broker.vhosts[name[0]].queues[name[1]].record
-        backing = self.storages[name[0]].backing(level, record.durable)
-        backing.set_lazy(settings.lazy is True)
-        return backing
 
     def settings_of(self, name: QueueName) -> QueueSettings:
         vhost = self.broker.vhosts[name[0]]
@@ -249,12 +219,12 @@ class Mirrors(LinkUser):
         parsed = parse_key(key)
         assert parsed is not None
         name = (parsed.parts[0], parsed.parts[1])
-        before, _ = self.records.get(name, (None, 0))
+        before, _ = self.groups.records.get(name, (None, 0))
         host = self.replicas.get(name)
         if stored is None:
             self._kept.changed(name, None)
             if before is not None:
-                del self.records[name]
+                del self.groups.records[name]
                 self.group_log.removed(name, before)
             if host is not None:
                 host.replica.record_changed(None, self.cluster.store.revision)
@@ -263,7 +233,7 @@ class Mirrors(LinkUser):
             asyncio.get_running_loop().call_soon(self.cluster.homes.rehome, name)
             return
         group = decode_record(stored.value)
-        self.records[name] = (group, stored.version)
+        self.groups.records[name] = (group, stored.version)
         self._kept.changed(name, group)
         mirror = None if host is None else host.replica.mirror
         self.group_log.changed(name, before, group, None if mirror is None else mirror.lacking)
@@ -277,61 +247,11 @@ class Mirrors(LinkUser):
         if invitation is not None:
             asyncio.get_running_loop().call_soon(self.become_mirror, invitation)
 
-    def _is_led_here(self, group: GroupRecord) -> bool:
-        leader = group.find(group.leader)
-        me = (self.cluster.name, self.cluster.incarnation)
-        return leader is not None and (leader.node, leader.incarnation) == me
-
-    def home_of(self, record: QueueRecord) -> str:
-        """Empty while a mirrored queue has no leader."""
-        group = self.group_of(record)
-        if group is None:
-            return record.node
-        leader = group.find(group.leader)
-        if leader is None or leader.is_dead or self._incarnation_of(leader) != leader.incarnation:
-            return ""
-        return leader.node
-
-    def survivors_of(self, record: QueueRecord) -> list[Member]:
-        """Whoever could be, or become, the home of a mirrored queue."""
-        group = self.group_of(record)
-        members = () if group is None else group.live
-        alive = [m for m in members if self._incarnation_of(m) == m.incarnation]
-        if group is None or any(m.id in group.insync for m in alive):
-            return alive
-        return alive if self.lifetimes.may_lose_messages(record, group) else []
-
-    def _incarnation_of(self, member: Member) -> str:
-        """Of the member's node, as it lives now."""
-        if member.node == self.cluster.name:
-            return self.cluster.incarnation
-        session = self.cluster.sessions.get(member.node)
-        return "" if session is None else session.incarnation
-
-    def keys_of(self, vhost: str, queue: str) -> list[str]:
-        """What goes from the store along with a queue."""
-        return [group_key(vhost, queue)] if (vhost, queue) in self.records else []
-
     def sync_of(self, record: QueueRecord) -> SyncOfQueue | None:
         """Of a queue that is led here, and mirrored."""
         host = self.replicas.get((record.vhost, record.name))
         is_led = host is not None and host.replica.master is not None
         return host.sync if host is not None and is_led else None
-
-    def group_of(self, record: QueueRecord) -> GroupRecord | None:
-        entry = self.records.get((record.vhost, record.name))
-        return None if entry is None else entry[0]
-
-    def moved_masters(self) -> Counter[str]:
-        """By node: how many more masters of mirrored queues it has than were declared there."""
-        moved: Counter[str] = Counter()
-        for (vhost, queue), (group, _) in self.records.items():
-            at = self.broker.vhosts.get(vhost)
-            found = None if at is None else at.queues.get(queue)
-            if found is not None:
-                moved[found.record.node] -= 1
-                moved[node_of(group.leader)] += 1
-        return moved
 
     # Nodes and links.
 
@@ -396,7 +316,7 @@ class Mirrors(LinkUser):
     def become_mirror(self, wanted: BecomeMirror) -> None:
         """The leader of a queue would like a copy here."""
         name = (wanted.vhost, wanted.queue)
-        entry = self.records.get(name)
+        entry = self.groups.records.get(name)
         vhost = self.broker.vhosts.get(wanted.vhost)
         if entry is None or entry[0].uid != wanted.uid:
             # The leader may have heard before us that there is a group.
@@ -414,7 +334,7 @@ class Mirrors(LinkUser):
             self.spawn(self._become_mirror(name, wanted.uid))
 
     def _reaches_all(self, group: GroupRecord) -> bool:
-        alive = [m.node for m in group.live if self._incarnation_of(m) == m.incarnation]
+        alive = [m.node for m in group.live if self.groups.incarnation_of(m) == m.incarnation]
         return all(self.is_linked(node) for node in alive if node != self.cluster.name)
 
     async def _become_mirror(self, name: QueueName, uid: str) -> None:
@@ -422,7 +342,7 @@ class Mirrors(LinkUser):
         levels = self._kept.take(name, uid)
         if not levels:
             await self.storages[name[0]].index.flush()
-        entry = self.records.get(name)
+        entry = self.groups.records.get(name)
         if name in self.replicas or entry is None or entry[0].uid != uid:
             delete(levels)
             return
@@ -452,7 +372,7 @@ class Mirrors(LinkUser):
 
     def _tell_ends(self, host: ReplicaOfNode, group: GroupRecord) -> None:
         for member in group.live:
-            if self._incarnation_of(member) != member.incarnation:
+            if self.groups.incarnation_of(member) != member.incarnation:
                 host.replica.session_ended(SessionGone(member.node, member.incarnation))
 
     def _look_for_ended(self, host: ReplicaOfNode, group: GroupRecord) -> None:
@@ -466,7 +386,7 @@ class Mirrors(LinkUser):
             del self.replicas[host.name]
             del self._by_uid[host.replica.uid]
             self._kept.keep(host.name, host.replica.uid, host.levels_left())
-            self._kept.changed(host.name, self.records.get(host.name, (None, 0))[0])
+            self._kept.changed(host.name, self.groups.records.get(host.name, (None, 0))[0])
 
     # Leadership.
 
@@ -489,7 +409,7 @@ class Mirrors(LinkUser):
         queue = vhost.queues.get(host.queue) if vhost is not None else None
         if not isinstance(queue, Queue) or queue.backing is not master:
             return
-        if host.name not in self.records:
+        if host.name not in self.groups.records:
             if isinstance(master, StreamMaster):
                 master.dissolve()
             master.set_in_sync(())

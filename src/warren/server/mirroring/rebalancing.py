@@ -57,10 +57,12 @@ class Rebalancing:
 
     def _is_done(self, move: Move) -> bool:
         """Also if the queue is not there any more."""
-        group, _ = self._mirrors.records.get((move.vhost, move.queue), (None, 0))
+        group, _ = self._mirrors.groups.records.get((move.vhost, move.queue), (None, 0))
         return group is None or (node_of(group.leader) == move.node and group.is_live(group.leader))
 
     def masters(self) -> dict[str, int]:
         """How many replicated queues each node leads."""
-        leaders = Counter(node_of(group.leader) for group, _ in self._mirrors.records.values())
+        leaders = Counter(
+            node_of(group.leader) for group, _ in self._mirrors.groups.records.values()
+        )
         return {node: leaders[node] for node in self._mirrors.cluster.running_nodes}

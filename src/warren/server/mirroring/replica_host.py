@@ -28,6 +28,7 @@ from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.queue import Queue
 from warren.server.logs import EventLog
 from warren.server.mirroring.homes import follow_freezing
+from warren.server.mirroring.levels import make_level
 from warren.server.mirroring.stream_copies import (
     begin_stream,
     is_stream,
@@ -238,7 +239,7 @@ class ReplicaOfNode:
     # The disk.
 
     def _level(self, number: int) -> VariableQueue:
-        level = self.mirrors.make_level(self.name, number)
+        level = make_level(self.mirrors, self.name, number)
         level.next_sequence = max(level.next_sequence, self._first_sequence)
         return level
 
