@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from pyspark_warren.errors import WarrenError
 from pyspark_warren.jobs import IngestOptions, ingest
-from pyspark_warren.jobs.decoding import decode
+from pyspark_warren.jobs.decoding import MORE_THAN_JSON, decode
 
-GOOD = [b'{"id": %d, "name": "n"}' % number for number in range(5)]
+GOOD = [b' {"id": %d, "name": "n"}\n' % number for number in range(5)]
 BAD = {
     b"{": "not JSON",
     b"\xff": "not UTF-8",
@@ -23,6 +23,14 @@ BAD = {
     b'{"id": "text"}': "does not match the schema: it is OBJECT<id: STRING>",
     b"[1]": "does not match the schema: it is ARRAY<BIGINT>",
     b"": "not JSON",
+    b"null": "does not match the schema: it is VOID",
+    b'{"id": 1} and more': MORE_THAN_JSON,
+    b'{"id": 1}{"id": 2}': MORE_THAN_JSON,
+    b'{"id": 1}, {"id": 2}': MORE_THAN_JSON,
+    b'{"id": 1}, "name": "x"': MORE_THAN_JSON,
+    b'{"id": 1}]': MORE_THAN_JSON,
+    b'{"id": 1}}': MORE_THAN_JSON,
+    b'{"id": 1}\x00': MORE_THAN_JSON,
 }
 
 
@@ -32,7 +40,7 @@ def test_good_bodies_are_decoded_and_bad_ones_kept_with_the_reason(
     for body in [*GOOD, *BAD]:
         channel.basic_publish("", stream, body)
     options = IngestOptions(
-        url=http_url, queue=stream, lake=str(tmp_path), format="json", once=True, offsets_max=8,
+        url=http_url, queue=stream, lake=str(tmp_path), format="json", once=True, offsets_max=12,
         schema="id BIGINT NOT NULL, name STRING",
     )  # fmt: skip
     done = ingest(spark, options)

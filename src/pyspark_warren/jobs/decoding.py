@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 BodyFormat = Literal["raw", "json", "avro"]
 BODY: Final = "body"
 REASON: Final = "reason"
+NOT_JSON: Final = "not JSON"
+MORE_THAN_JSON: Final = "not JSON alone: something follows it"
 _CORRUPT: Final = "_corrupt_record"
 _PARSED: Final = "_parsed"
 
@@ -79,11 +81,11 @@ def decode_json(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _reason_of_json(text: Column, schema: StructType) -> Column:
-    variant = F.try_parse_json(text)
-    found = F.schema_of_variant(variant)
+    found = F.schema_of_variant(F.try_parse_json(text))
+    is_none = F.try_parse_json(text).isNull()
     reason = (
         F.when(~F.is_valid_utf8(text), F.lit("not UTF-8"))
-        .when(variant.isNull(), F.lit("not JSON"))
+        .when(~_is_one_value(text), F.when(is_none, F.lit(NOT_JSON)).otherwise(MORE_THAN_JSON))
         .when(
             F.col(_PARSED).isNull() | F.col(_PARSED)[_CORRUPT].isNotNull(),
             F.concat(F.lit("does not match the schema: it is "), F.left(found, F.lit(500))),
@@ -92,6 +94,18 @@ def _reason_of_json(text: Column, schema: StructType) -> Column:
     for name, required in _required(schema, F.col(_PARSED), ""):
         reason = reason.when(required, F.lit(f"field {name} is missing"))
     return reason
+
+
+def _is_one_value(text: Column) -> Column:
+    """Spark's parsers stop at the end of the first value, whatever follows.
+
+    So it is looked at within brackets and within braces. What follows a value and makes sense in
+    both would begin with a comma; but then comes a name and a colon in braces, and never in
+    brackets.
+    """
+    in_brackets = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
+    in_braces = F.try_parse_json(F.concat(F.lit('{"":'), text, F.lit("}")))
+    return in_brackets.isNotNull() & in_braces.isNotNull()
 
 
 def _required(kind: StructType, parent: Column, prefix: str) -> Iterator[tuple[str, Column]]:
