@@ -171,6 +171,9 @@ class Replica:
         is_new_leader = record is not None and (
             self.record is None or record.leader != self.record.leader
         )
+        in_sync = () if record is None else record.insync
+        if is_new_leader and self.mirror is not None and self.me.id not in in_sync:
+            self.mirror.stand_still()  # what the new one may have said is not for this copy yet
         self._was_in_sync = self.record is not None and self.me.id in self.record.insync
         self.record = record
         self.revision = revision

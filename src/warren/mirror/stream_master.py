@@ -97,7 +97,7 @@ class StreamMaster(MasterBacking):
         super().inherit(mirror, first_sequence)
         self._former = mirror
         self._told_numbers = dict(mirror.numbers)
-        self.log.hold(self, mirror.committed)
+        self.log.hold(self, min(mirror.committed, self.log.written_end))
         self.log.is_settled = False
         self._inherited_end = self.log.next_offset
         self.ring.flush_due(self, 0)
@@ -220,6 +220,7 @@ class StreamMaster(MasterBacking):
         backing = self.log.backing
         gathered = [publisher for publisher, _ in backing.drop_gathered()]
         own += [each for each in gathered if isinstance(each, Waiting) and each.number]
+        backing.land()
         self.log.hold(None, self.log.end_offset)
         self.log.is_settled = True
         self._unwritten.clear()

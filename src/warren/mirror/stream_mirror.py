@@ -34,7 +34,8 @@ class StreamMirror(Mirror):
         super().__init__(member, _no_level, on_held, on_failed)
         self.log = log
         self.committed = 0
-        """All in sync hold what is before this offset, as far as is known here."""
+        """All in sync hold what is before this offset, as far as is known, and it is, here."""
+        self._told_committed = 0
         self._unwritten: deque[tuple[int, Received]] = deque()
         """Batches that are not safe before the log is, up to these offsets."""
         log.limits = replace(log.limits, bytes_max=None, age_ms_max=None)
@@ -83,7 +84,7 @@ class StreamMirror(Mirror):
             received.confirmed(0)
         else:
             log.cut(began.base, lambda: received.confirmed(0), is_anew=True)
-        self.committed = 0
+        self.committed = self._told_committed = 0
         self._learn_committed(began.committed)
 
     def _heed(self, chunk: Chunk, data: memoryview, received: Received) -> None:
@@ -110,6 +111,7 @@ class StreamMirror(Mirror):
         if self.boundary is None or first > self.log.next_offset:
             raise MalformedInstruction(f"copied from {first}, here is {self.log.next_offset}")
         self._take(data, received)
+        self._learn_committed(self._told_committed)  # of which more is here now
 
     def _await_written(self, end: int, received: Received) -> None:
         received.unsafe += 1
@@ -117,7 +119,8 @@ class StreamMirror(Mirror):
 
     def _learn_committed(self, committed: int) -> None:
         """Not more than is here: one that lags behind has not all that is committed."""
-        self.committed = max(self.committed, min(committed, self.log.next_offset))
+        self._told_committed = max(self._told_committed, committed)
+        self.committed = min(self._told_committed, self.log.next_offset)
         self.log.release(min(self.committed, self.log.written_end))
 
     # What its log tells.

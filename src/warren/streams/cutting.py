@@ -12,6 +12,7 @@ from errno import EIO
 from warren.storage.disk import Disk
 from warren.storage.layout import numbered
 from warren.streams.active_files import ActiveFiles
+from warren.streams.chunk_format import MalformedChunk
 from warren.streams.pending_chunks import PendingChunk
 from warren.streams.reading import SegmentReader
 from warren.streams.segments import DATA_SUFFIX, Segment, SegmentFiles, recover_segments
@@ -44,8 +45,11 @@ def make_cut(disk: Disk, files: SegmentFiles, active: ActiveFiles, cut: Cut) -> 
         clear_segments(disk, files)
         active.create(cut.end)
         return [Segment(cut.end, cut.end)]
-    segments = cut_segments(disk, files, cut.end)
-    if segments[-1].end != cut.end:
+    try:
+        segments = cut_segments(disk, files, cut.end)
+    except MalformedChunk:
+        segments = []
+    if not segments or segments[-1].end != cut.end:
         raise OSError(EIO, "what was to be left is damaged")
     active.open(segments[-1].base)
     return segments

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -98,7 +98,8 @@ class StreamLog:
         self._cut: Cut | None = None
         self._failures = 0
         self._last_ms = segments[-1].last_ms if segments else 0
-        self.opening: Awaitable[None] | None = None
+        self.at_work: Awaitable[None] | None = None
+        """The last that was done to its files, apart from writing to them."""
         self._count()
 
     @property
@@ -211,11 +212,9 @@ class StreamLog:
 
     def _go_on(self) -> None:
         if self._cut is not None:
-            self.is_ready = False
-            self._host.workers.spawn(self._cut_files())
+            self._work(self._cut_files())
         elif self._active_size >= self.limits.segment_bytes:
-            self.is_ready = False
-            self._host.workers.spawn(self._begin_segment())
+            self._work(self._begin_segment())
         elif self.has_work:
             self._store.mark(self)
 
@@ -236,7 +235,7 @@ class StreamLog:
             self.next_offset = self.written_end
             self.backing.put_back()
         self._report(error)
-        self._host.workers.spawn(self._begin_segment())
+        self._work(self._begin_segment())
 
     # Showing.
 
@@ -250,6 +249,7 @@ class StreamLog:
     def let_go(self) -> None:
         """Nobody else has a copy any more."""
         self.is_held = False
+        self.is_settled = True
         self.watcher = None
         self.release(self.written_end)
 
@@ -310,12 +310,17 @@ class StreamLog:
             return
         self._close_files()
 
+    def _work(self, work: Coroutine[object, object, None]) -> None:
+        """On its files, until which nothing is written to them."""
+        self.is_ready = False
+        self.at_work = self.workers.spawn(work)
+
     def _ready(self) -> None:
         if self.is_deleted:
             self._close_files()
             return
         if self._cut is not None:
-            self._host.workers.spawn(self._cut_files())
+            self._work(self._cut_files())
             return
         self.is_ready = True
         self.backing.is_refusing = False
@@ -380,11 +385,11 @@ class StreamLog:
         self._queue = cut.what_is_left(self._queue)
         self._cut = cut if self._cut is None else self._cut.and_then(cut)
         self.tail.cut(0 if is_anew else end)
+        self._floor = min(self._floor, end)
         self.next_offset = end
         self.end_offset = min(self.end_offset, end)
         if self.is_ready and not self._flight:
-            self.is_ready = False
-            self._host.workers.spawn(self._cut_files())
+            self._work(self._cut_files())
 
     async def _cut_files(self) -> None:
         while self._cut is not None and not self.is_deleted and not self._store.is_closing:

@@ -77,7 +77,7 @@ class StreamStore:
         segments, tail = self._recovered.pop(hashed, ([], Tail()))
         log = StreamLog(self, name, files, segments, tail)
         self.logs[name] = log
-        log.opening = self.host.workers.spawn(self._open_log(log))
+        log.at_work = self.host.workers.spawn(self._open_log(log))
         return log
 
     async def _open_log(self, log: StreamLog) -> None:
@@ -155,8 +155,11 @@ class StreamStore:
     async def _bury(self, log: StreamLog, gone: Path) -> None:
         """Whoever wants a stream of the same name waits for this."""
         path = log.files.directory
-        if log.opening is not None:
-            await log.opening
+        try:
+            if log.at_work is not None:
+                await log.at_work
+        except Exception:  # noqa: BLE001 - whatever it was, it is not about the next one
+            _log.exception("stream '%s' was deleted, and its files not as they should be", log.name)
         for directory in dict.fromkeys((path, gone)):
             await self.host.workers.run_in_thread(partial(self._remove_directory, directory))
         self._burials.pop(path, None)
