@@ -50,10 +50,7 @@ class ReplayChaos(FaultyRun):
 
     def prepare(self) -> None:
         with self._channel() as channel:
-            channel.exchange_declare(EXCHANGE, "fanout", durable=True)
-            for name, arguments in TARGETS.items():
-                channel.queue_declare(name, durable=True, arguments=arguments)
-                channel.queue_bind(name, EXCHANGE)
+            declare_targets(channel)
 
     def progress(self) -> int:
         """A broker that has just started may not have counted everything yet."""
@@ -78,6 +75,13 @@ class ReplayChaos(FaultyRun):
     def _channel(self) -> Iterator[BlockingChannel]:
         with contextlib.closing(pika.BlockingConnection(self.parameters)) as connection:
             yield connection.channel()
+
+
+def declare_targets(channel: BlockingChannel) -> None:
+    channel.exchange_declare(EXCHANGE, "fanout", durable=True)
+    for name, arguments in TARGETS.items():
+        channel.queue_declare(name, durable=True, arguments=arguments)
+        channel.queue_bind(name, EXCHANGE)
 
 
 def drained(channel: BlockingChannel, queue: str) -> Counter[int]:

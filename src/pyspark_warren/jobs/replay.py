@@ -23,6 +23,7 @@ from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.ingest import HOUR_FORMAT
 from pyspark_warren.jobs.lake import MESSAGES, Lake
 from pyspark_warren.jobs.queries import patiently, run_query
+from pyspark_warren.jobs.session import make_active
 from pyspark_warren.jobs.watching import Progress, Watch
 from pyspark_warren.options import parse_sink_options, parse_source_options
 from pyspark_warren.reading import open_client, resolve
@@ -235,6 +236,7 @@ class _Replay:
             self._watch.advance(Progress(total, total, "published"))
 
     def _start(self, state: str) -> StreamingQuery:
+        make_active(self._spark)
         rows = self._chosen(self._growing()).coalesce(self._tasks())
         if "value" not in rows.columns:
             raise InvalidOption("option lake: it was made without --keep-value, so bodies are gone")

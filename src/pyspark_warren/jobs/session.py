@@ -79,6 +79,14 @@ def make_session(name: str, options: SessionOptions) -> SparkSession:
         raise JobFailed(f"Spark does not start at {options.master}: {reason_of(error)}") from error
 
 
+def make_active(spark: SparkSession) -> None:
+    """In this thread: streaming sinks are looked for in its session, of which new ones have none.
+
+    Spark has no word for that alone, but a frame of data that is made does it.
+    """
+    spark.createDataFrame([], "nothing INT")
+
+
 def _given(options: SessionOptions) -> dict[str, str]:
     pairs = [setting.partition("=") for setting in options.conf or []]
     for key, equals, _ in pairs:
