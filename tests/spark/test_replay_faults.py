@@ -78,9 +78,9 @@ def test_what_a_killed_broker_had_taken_is_there_once_when_the_replay_has_gone_o
     wait_until("some are published", lambda: depth(mortal) > 10 or not running.is_alive())
     mortal.kill()
     running.join()
-    assert "no broker in 1 s" in str(errors[0])
+    assert "in 1 s; " in str(errors[0]), "the broker was gone, not something else"
     mortal.start()
-    assert 10 < depth(mortal) < MESSAGES
+    assert depth(mortal) < MESSAGES
     assert replay(spark, ReplayOptions(**given)).messages == MESSAGES
     with channel_of(mortal) as channel:
         for name in TARGETS:
