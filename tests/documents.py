@@ -84,6 +84,8 @@ class Reader:
         self.replaced: dict[str, str] = {}
         """Words of the document, and what to put in their place."""
         self._running: list[subprocess.Popen[bytes]] = []
+        self.patience_s = WITHIN_S
+        """With one script."""
         self.ports = {"5672": free_port(), "15672": free_port()}
         for name in (".venv", "deploy", "docs"):
             (directory / name).symlink_to(ROOT / name)
@@ -129,9 +131,9 @@ class Reader:
 
     def _shell(self, block: Block) -> None:
         run = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self._fitted(block.text)],
+            ["bash", "-euo", "pipefail", "-c", self.fitted(block.text)],
             cwd=self.directory, env=self.environment(), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=WITHIN_S, check=False,
+            capture_output=True, text=True, timeout=self.patience_s, check=False,
         )  # fmt: skip
         assert run.returncode == 0, f"{block}\n{run.stdout}\n{run.stderr}"
         self.outputs.append(run.stdout)
@@ -139,7 +141,7 @@ class Reader:
     def _start(self, block: Block) -> None:
         """In the foreground there, so the shell becomes the program."""
         commands = [line for line in block.text.splitlines() if not line.startswith("#")]
-        command = self._fitted("\n".join(commands))
+        command = self.fitted("\n".join(commands))
         starts_cluster = "warren cluster" in command
         if not starts_cluster:
             amqp, http = self.ports["5672"], self.ports["15672"]
@@ -175,7 +177,8 @@ class Reader:
         except (OSError, urllib.error.URLError):
             return False
 
-    def _fitted(self, text: str) -> str:
+    def fitted(self, text: str) -> str:
+        """With the ports and words that are right here."""
         for word, other in self.replaced.items():
             text = text.replace(word, other)
         text = text.replace("warren perf ", "warren perf --port 5672 ")
@@ -190,7 +193,7 @@ class Reader:
         default = pika.connection.Parameters.DEFAULT_PORT
         pika.connection.Parameters.DEFAULT_PORT = self.ports["5672"]
         try:
-            exec(compile(self._fitted(block.text), str(block), "exec"), self.names)
+            exec(compile(self.fitted(block.text), str(block), "exec"), self.names)
         finally:
             pika.connection.Parameters.DEFAULT_PORT = default
 

@@ -145,9 +145,16 @@ def test_routing_that_takes_all_the_time_is_told_of_by_connections_in_flow_alone
         with overloading(client, frames * 400):
             eventually(lambda: heard.in_flow() == (True, False, False), WITHIN_S)
             eventually(lambda: _is_busy(heard), WITHIN_S)
+            eventually(lambda: "the channels: CPU" in shown_to_be_in_flow(broker), WITHIN_S)
         eventually(lambda: heard.in_flow() == (False, False, False), WITHIN_S)
     assert not heard.of("warren.channel.state")
     assert not heard.of("warren.queue.state")
+
+
+def shown_to_be_in_flow(broker: BrokerProcess) -> str:
+    """The bottlenecks of connections in flow, by the management API."""
+    connections = broker.ask("/api/connections")
+    return " ".join(shown["bottleneck"] for shown in connections if shown["state"] == "flow")
 
 
 IDENTITY = {

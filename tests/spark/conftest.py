@@ -18,6 +18,9 @@ from pyspark_warren.worker_python import use_this_python
 
 # Spark starts several processes for whatever it does; on a busy machine that takes its time.
 TIMEOUT_S = 3_000
+# Every Java that tests start lives for seconds: compiling what it does as well as can be costs a
+# third of all its processor time, and is never paid back.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

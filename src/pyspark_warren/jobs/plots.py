@@ -18,6 +18,7 @@ BOTTOM: Final = 28
 TOP: Final = 12
 COLOURS: Final = 8
 LABELS_MAX: Final = 8
+LETTER_WIDTH: Final = 6.6
 BARS_MAX: Final = 25
 BAR_WIDTH_MAX: Final = 48.0
 STEPS: Final = 4
@@ -163,10 +164,13 @@ def _axis(scale: Scale) -> str:
 
 
 def _labels(labels: Sequence[str], step: float) -> str:
-    every = max(1, -(-len(labels) // LABELS_MAX))
+    """As many as there is room for, none of them beyond the edge."""
+    width = LETTER_WIDTH * max(len(label) for label in labels)
+    room = max(1, min(LABELS_MAX, int((WIDTH - LEFT) / (width + 2 * LETTER_WIDTH))))
+    every = -(-len(labels) // room)
     return "".join(
-        f'<text x="{LEFT + (at + 0.5) * step:.1f}" y="{HEIGHT - 8}" text-anchor="middle">'
-        f"{escape(labels[at])}</text>"
+        f'<text x="{min(LEFT + (at + 0.5) * step, WIDTH - width / 2):.1f}" y="{HEIGHT - 8}" '
+        f'text-anchor="middle">{escape(labels[at])}</text>'
         for at in range(0, len(labels), every)
     )
 

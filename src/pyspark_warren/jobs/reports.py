@@ -22,11 +22,13 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
   color: var(--text); background: var(--page) }
 h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; margin: 2.5rem 0 0.5rem }
 figure { margin: 1.5rem 0 } figcaption { font-weight: 600; margin-bottom: 0.3rem }
-.wide { overflow-x: auto } table { border-collapse: collapse; font-size: 0.9rem }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: 0.9rem;
+  margin: 0.8rem 0 }
 td, th { padding: 0.2rem 0.8rem 0.2rem 0; text-align: left; border-bottom: 1px solid var(--rule);
   vertical-align: top } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
-.bars { width: 100% } .bars td { vertical-align: middle } .bars .name { max-width: 24rem;
-  overflow-wrap: anywhere } .across { width: 60% } .bar { background: var(--c0); height: 0.8em }
+.long { min-width: 10rem; max-width: 24rem; overflow-wrap: anywhere }
+.bars { width: 100% } .bars td { vertical-align: middle } .bars .name { overflow-wrap: anywhere }
+.across { width: 60% } .bar { background: var(--c0); height: 0.8em }
 svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--faint) }
 .g { stroke: var(--rule) } .legend { margin: 0.3rem 0 } .legend span { margin-right: 1rem }
 .legend i { display: inline-block; width: 0.8em; height: 0.8em; margin-right: 0.3em }
@@ -34,6 +36,7 @@ svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fi
 .nothing, footer { color: var(--faint); font-size: 0.9rem; margin: 0.3rem 0 }
 footer { margin-top: 2rem }
 """
+LONG_CHARS_MIN: Final = 40
 
 
 @dataclass
@@ -112,8 +115,10 @@ def _is_number(value: object) -> bool:
 
 
 def _cell(value: object, tag: str, is_number: bool) -> str:
-    of_kind = ' class="n"' if is_number else ""
-    return f"<{tag}{of_kind}>{escape(_shown(value))}</{tag}>"
+    text = _shown(value)
+    kind = "n" if is_number else "long" if len(text) > LONG_CHARS_MIN else ""
+    of_kind = f' class="{kind}"' if kind else ""
+    return f"<{tag}{of_kind}>{escape(text)}</{tag}>"
 
 
 def _shown(value: object) -> str:

@@ -5,8 +5,8 @@ All of it goes to standard error. Standard output has the result.
 
 from __future__ import annotations
 
+import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +43,9 @@ class ShownWatch(Watch):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._status is not None:
             self._status.stop()
 
@@ -73,12 +76,17 @@ class ShownWatch(Watch):
 
 @contextmanager
 def stopped_by_signals(watch: ShownWatch) -> Iterator[None]:
-    """The first SIGINT or SIGTERM asks the job to stop, the second ends it where it is."""
+    """The first SIGINT or SIGTERM asks the job to stop, the second ends it where it is.
+
+    Spark is not asked any more then: torn out of a batch, it would say so in a thousand lines. It
+    ends by itself, as nobody is there whom it would work for.
+    """
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         del frame
         if watch.is_stopping:
-            sys.exit(EXIT_INTERRUPTED)
+            watch.close()
+            os._exit(EXIT_INTERRUPTED)
         watch.say(f"{signal.Signals(number).name}: stopping; again to stop at once")
         watch.stop()
 

@@ -50,6 +50,7 @@ MESSAGE: Final = "message"
 LOST: Final = "lost"
 DAMAGE: Final = "damage"
 FILES: Final = "files"
+STREAMS: Final = "streams"
 
 
 class ReadOnlyDisk(RealDisk):
@@ -165,6 +166,14 @@ def findings(directory: Path) -> list[Finding]:
     return list(_findings(directory))
 
 
+def _file_bytes(directory: Path) -> int:
+    """Without those of streams, of which there are no copies to compare."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return sum(
+        path.stat().st_size for path in files if path.relative_to(directory).parts[0] != STREAMS
+    )
+
+
 def _findings(directory: Path) -> Iterator[Finding]:
     disk = ReadOnlyDisk()
     vhost = decode_name((directory / ".vhost").read_bytes())
@@ -179,8 +188,7 @@ def _findings(directory: Path) -> Iterator[Finding]:
         yield from reader.messages(queue)
     for problem in [*recovery.findings.problems, *bodies.damage]:
         yield Finding(DAMAGE, vhost, text=problem)
-    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-    yield Finding(FILES, vhost, bytes=size)
+    yield Finding(FILES, vhost, bytes=_file_bytes(directory))
 
 
 @dataclass(frozen=True, slots=True)

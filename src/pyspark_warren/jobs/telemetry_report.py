@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from pyspark_warren.jobs.diagnosis import ADVICE
+from pyspark_warren.jobs.diagnosis import ADVICE, Bottleneck
 from pyspark_warren.jobs.plots import lines, stacked_bars
 from pyspark_warren.jobs.reports import Report
 
@@ -85,7 +85,9 @@ def _node(report: Report, found: Telemetry, node: str) -> None:
     windows = found.of_node(node)
     diagnosis = found.diagnosis(node)
     report.heading(node)
-    report.text(f"Bottleneck: {diagnosis}. {ADVICE[diagnosis.bottleneck]}", "verdict")
+    is_held = diagnosis.bottleneck is not Bottleneck.NONE
+    verdict = f"Bottleneck: {diagnosis}." if is_held else "No bottleneck."
+    report.text(f"{verdict} {ADVICE[diagnosis.bottleneck]}", "verdict")
     if not windows:
         return
     spans = spans_of(windows, found.window_s)

@@ -219,7 +219,7 @@ class AmqpConnection(HeldUp, SessionServices, asyncio.BufferedProtocol):
 
     @property
     def state(self) -> str:
-        return self.shown_state() if self.is_open else str(self._state.value)
+        return self.state_and_backlog() if self.is_open else str(self._state.value)
 
     @property
     def details(self) -> ConnectionDetails:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from warren.flow.states import BLOCKING, CONNECTION_MEMORY_MS, RUNNING
+from warren.flow.states import BLOCKING, CONNECTION_MEMORY_MS, FLOW, RUNNING, diagnose
 from warren.server.context import ConnectionContext
 from warren.server.reading import Reading
+from warren.server.telemetry.states import BACKLOG_BYTES_MIN, BUSY_SHARE_MIN
 from warren.server.throttle import Throttle
 
 
@@ -23,6 +24,14 @@ class HeldUp:
             return self._throttle.state(memory_ms)
         return BLOCKING if self._context.brake.has_alarm else RUNNING
 
+    def state_and_backlog(self) -> str:
+        """In flow, too, if the node's loop does not get round to what it has sent."""
+        state = self.shown_state()
+        is_loop_busy = self._context.busyness.share >= BUSY_SHARE_MIN
+        if state == RUNNING and is_loop_busy and self.backlog_bytes >= BACKLOG_BYTES_MIN:
+            return FLOW
+        return state
+
     def channel_state(self, number: int) -> str:
         return RUNNING if self._throttle is None else self._throttle.channel_state(number)
 
@@ -33,7 +42,8 @@ class HeldUp:
     @property
     def bottleneck(self) -> str:
         """What holds its publishes up, for a person; empty if nothing does."""
-        return "" if self._throttle is None else self._throttle.bottleneck()
+        found = "" if self._throttle is None else self._throttle.bottleneck()
+        return found or diagnose(self.state_and_backlog() == FLOW, False, False)
 
     @property
     def backlog_bytes(self) -> int:

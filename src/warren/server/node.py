@@ -307,6 +307,7 @@ class Node:
     def _take_samples(self) -> None:
         """For the statistics: now, and every few seconds."""
         self.context.timers.call_later(SAMPLE_INTERVAL_MS, self._take_samples)
+        self.context.busyness.look()
         self._go_on_sampling(self.statistics.sampling())
 
     def _renew_certificates(self, tls: TlsSides) -> None:
