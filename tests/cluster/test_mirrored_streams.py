@@ -9,7 +9,7 @@ from hashlib import md5
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from acceptance.actions import consume
+from acceptance.actions import Inbox, consume
 from chunk_reader import records_of
 from cluster.mirrored import MirroredCluster, publish_all, running_mirrored
 from cluster.nodes import NodeProcess, eventually
@@ -61,6 +61,12 @@ def confirming(node: NodeProcess) -> BlockingChannel:
     return channel
 
 
+def reading_from(offset: int, node: NodeProcess, name: str) -> Inbox:
+    channel = node.channel()
+    channel.basic_qos(prefetch_count=100)
+    return consume(channel, name, arguments={"x-stream-offset": offset})
+
+
 def numbered(first: int, end: int) -> list[bytes]:
     return [b"record %d" % number for number in range(first, end)]
 
@@ -88,19 +94,21 @@ def test_a_stream_survives_kill_9_of_its_master(mirrored: MirroredCluster) -> No
     declare(mirrored, name)
     bodies = numbered(0, 60)
     first, second, third = mirrored.nodes
-    publisher, reader = confirming(second), third.channel()
-    reader.basic_qos(prefetch_count=100)
-    inbox = consume(reader, name, arguments={"x-stream-offset": 5})
+    publisher = confirming(second)
+    # One of them is where the stream will be led, so it is served across the cluster and then not.
+    readers = {node.name: reading_from(5, node, name) for node in (second, third)}
     publish_all(publisher, name, bodies[:30])
-    inbox.await_count(25)
+    for inbox in readers.values():
+        inbox.await_count(25)
     group = ("warren", "streams", "/", name, "groups", "readers")
     second.api.must(second.api.put(*group, body={"offset": 17}))
     first.kill()
     publish_all(publisher, name, bodies[30:])
-    inbox.await_count(55)
-    offsets = [message.properties.headers["x-stream-offset"] for message in inbox.messages]
-    assert offsets == list(range(5, 60))
-    assert inbox.bodies == bodies[5:]
+    for inbox in readers.values():
+        inbox.await_count(55)
+        offsets = [message.properties.headers["x-stream-offset"] for message in inbox.messages]
+        assert offsets == list(range(5, 60))
+        assert inbox.bodies == bodies[5:]
     for node in mirrored.living:
         await_records(node, name, bodies)
         assert node.api.must(node.api.get(*group))["offset"] == 17

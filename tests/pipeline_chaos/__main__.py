@@ -1,4 +1,4 @@
-"""scripts/chaos --ingest | --replay [--faults 20] [--seed 1]"""
+"""scripts/chaos --ingest [--mirrored] | --replay [--faults 20] [--seed 1]"""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from pipeline_chaos.chaos import Chaos
-from pipeline_chaos.faults import FAULTS, FaultyRun
+from pipeline_chaos.faults import FaultyRun
+from pipeline_chaos.mirrored import MirroredChaos
 from pipeline_chaos.replaying import ReplayChaos
 
 RUNS: Final[dict[str, type[FaultyRun]]] = {"ingest": Chaos, "replay": ReplayChaos}
@@ -19,18 +20,23 @@ RUNS: Final[dict[str, type[FaultyRun]]] = {"ingest": Chaos, "replay": ReplayChao
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__)
     parser.add_argument("--job", choices=RUNS, default="ingest")
+    parser.add_argument("--mirrored", action="store_true", help="an ingest from three nodes")
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    if given.mirrored and given.job != "ingest":
+        parser.error("--mirrored goes with --ingest")
     chooser = random.Random(given.seed)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=f"warren-{given.job}-chaos-") as directory:
-        run = RUNS[given.job](Path(directory), given.seed)
+        kind = MirroredChaos if given.mirrored else RUNS[given.job]
+        run = kind(Path(directory), given.seed)
         try:
             run.begin()
             for number in range(given.faults):
                 # Each kind comes once before any comes again.
-                fault = FAULTS[number] if number < len(FAULTS) else chooser.choice(FAULTS)
+                faults = run.faults
+                fault = faults[number] if number < len(faults) else chooser.choice(faults)
                 run.harm(fault)
                 print(f"fault {number + 1}: {fault}, at {run.progress()}", flush=True)
             arrived = run.check()

@@ -27,6 +27,8 @@ MOMENT_S_MAX: Final = 2.0
 class FaultyRun(ABC):
     """`job` takes what is published, and is started again whenever it ends."""
 
+    faults: tuple[str, ...] = FAULTS
+
     def __init__(self, directory: Path, seed: int) -> None:
         self._random = random.Random(seed)
         self.broker = BrokerProcess(directory)
@@ -54,8 +56,14 @@ class FaultyRun(ABC):
     def prepare(self) -> None:
         """Make what has to be there before the job is."""
 
-    def begin(self) -> None:
+    def start_brokers(self) -> None:
         self.broker.start()
+
+    def stop_brokers(self) -> None:
+        self.broker.kill()
+
+    def begin(self) -> None:
+        self.start_brokers()
         self.prepare()
         self.publisher.start()
         wait_until("messages are confirmed", lambda: len(self.publisher.confirmed) > 10)
@@ -79,7 +87,7 @@ class FaultyRun(ABC):
 
     def end(self) -> None:
         self.job.kill_all()
-        self.broker.kill()
+        self.stop_brokers()
 
     def _await_progress(self) -> None:
         """A job that has ended, by a fault or by itself, is started, as whoever runs it would."""
