@@ -356,6 +356,7 @@ class StreamLog:
         if self.watcher is not None:
             self.watcher.failed()
         _log.error("cannot write to stream '%s': %s", self.name, error)
+        self._store.note_failure()
         self._host.on_failure(error)
         if self._failures > 1:
             self.backing.refuse()

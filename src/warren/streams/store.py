@@ -27,6 +27,8 @@ from warren.streams.tail import Tail, read_tail
 
 GONE: Final = ".gone-"
 CLOSE_POLL_S: Final = 0.002
+DOUBT_MS: Final = 10_000
+"""So long after a write that failed nobody is to begin anything large here."""
 
 _log = logging.getLogger("warren.streams")
 
@@ -38,6 +40,7 @@ class StreamStore:
         self.logs: dict[str, StreamLog] = {}
         self.is_closing = False
         self.commits = 0
+        self._failed_ms: int | None = None
         self._committer: Committer | None = None
         self._recovered: dict[str, tuple[list[Segment], Tail]] = {}
         self._dirty: list[StreamLog] = []
@@ -137,6 +140,15 @@ class StreamStore:
     @property
     def is_failing(self) -> bool:
         return any(log.backing.is_refusing for log in self.logs.values())
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the disk has refused something lately."""
+        failed_ms = self._failed_ms
+        return failed_ms is not None and 0 <= self.host.now_ms() - failed_ms < DOUBT_MS
+
+    def note_failure(self) -> None:
+        self._failed_ms = self.host.now_ms()
 
     # Ending.
 

@@ -19,6 +19,7 @@ from warren.mirror.replica import Replica
 from warren.mirror.stream_instructions import Chunk, encode
 from warren.mirror.stream_mirror import StreamMirror
 from warren.streams.pending_chunks import encoded_chunks
+from warren.streams.store import DOUBT_MS
 
 FORMER = Member("n1/life/1", "n1", "life")
 PROMOTED = Member("n2/life/1", "n2", "life")
@@ -102,6 +103,21 @@ async def test_a_master_that_could_not_write_and_leads_again_goes_on(tmp_path: P
     assert former.records() == [(0, b"first"), (1, b"second")]
     world.copies["a"] = a
     await world.close()
+
+
+async def test_a_disk_that_has_refused_something_is_in_doubt_for_a_while(tmp_path: Path) -> None:
+    """Else a mirror that was put out for it would be sent everything again, and again."""
+    disk = FaultyDisk()
+    world = StreamWorld(tmp_path, disk)
+    log = await world.log()
+    assert not world.store.is_doubtful
+    disk.fail("append", on=".segment")
+    await world.commit(log, b"the second time")
+    log.delete()
+    assert world.store.is_doubtful
+    world.now_ms += DOUBT_MS
+    assert not world.store.is_doubtful
+    await world.store.close()
 
 
 async def test_a_stream_of_the_same_name_is_begun_when_nobody_works_on_the_old_files(

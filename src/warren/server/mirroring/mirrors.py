@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from warren.server.cluster import Cluster
 
 COMING_HOME_S: Final = 0.01
-DISK_RETRY_S: Final = 1.0
 
 _log = EventLog("mirror")
 
@@ -326,12 +325,15 @@ class Mirrors(LinkUser):
             return
         if vhost is None or wanted.queue not in vhost.queues or wanted.vhost not in self.storages:
             return
-        if self.storages[wanted.vhost].index.is_doubtful:
-            # A copy that cannot be written would keep all publishers waiting, and be put out.
-            asyncio.get_running_loop().call_later(DISK_RETRY_S, self.become_mirror, wanted)
-            return
-        if self._reaches_all(entry[0]):  # or is asked again: a ring with a cut in it is useless
+        # If it is not to be now it is asked again. A copy that cannot be written would keep all
+        # publishers waiting, and be put out; a ring with a cut in it is useless.
+        if not self._is_disk_doubtful(wanted.vhost) and self._reaches_all(entry[0]):
             self.spawn(self._become_mirror(name, wanted.uid))
+
+    def _is_disk_doubtful(self, vhost: str) -> bool:
+        streams = self.context.queue_factory.streams.get(vhost)
+        is_any_stream = streams is not None and streams.is_doubtful
+        return is_any_stream or self.storages[vhost].index.is_doubtful
 
     def _reaches_all(self, group: GroupRecord) -> bool:
         alive = [m.node for m in group.live if self.groups.incarnation_of(m) == m.incarnation]
