@@ -80,17 +80,19 @@ class StreamMaster(MasterBacking):
 
     def _await_early(self, told: Iterable[tuple[Publisher | None, int]]) -> None:
         """What was on its way to the disk when the first mirror was not there yet."""
-        count, end = len(self._early), self.log.next_offset
-        self._early.extend(told)
-        count = len(self._early) - count
+        early, end = list(told), self.log.next_offset
+        self._early.extend(early)
 
         def written() -> None:
             self.log.release(end)
-            for publisher, sequence in [self._early.popleft() for _ in range(count)]:
-                if publisher is not None:
-                    publisher.confirmed(sequence)
+            self._confirm_early(len(early))
 
         self._unwritten.append((end, written))
+
+    def _confirm_early(self, count: int) -> None:
+        for publisher, sequence in [self._early.popleft() for _ in range(count)]:
+            if publisher is not None:
+                publisher.confirmed(sequence)
 
     def inherit(self, mirror: Mirror, first_sequence: int) -> None:
         assert isinstance(mirror, StreamMirror), "it was one of this stream"
@@ -156,6 +158,10 @@ class StreamMaster(MasterBacking):
         """What never got an offset; at the end all that was charged is given back at once."""
         if not (self._is_dissolved or self.is_deposed):
             self.credit.release(size)
+
+    def delete(self) -> None:
+        super().delete()
+        self._confirm_early(len(self._early))
 
     def status(self, now_ms: int) -> dict[str, Any]:
         return {"mirror_seen": 0, "mirror_senders": len(self.numbers)}

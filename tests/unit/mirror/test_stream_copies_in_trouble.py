@@ -105,6 +105,22 @@ async def test_a_master_that_could_not_write_and_leads_again_goes_on(tmp_path: P
     await world.close()
 
 
+async def test_who_published_before_a_stream_was_mirrored_is_told_when_it_is_deleted(
+    tmp_path: Path,
+) -> None:
+    """As everybody is: that it took the message is all that is left to say."""
+    copy = await Copy(tmp_path / "here").open()
+    (number,) = copy.world.publish(copy.log, b"on its way to the disk")
+    await asyncio.sleep(0)
+    assert copy.log.backing.flight_publishers
+    world = StreamCopies(tmp_path)
+    world.lead(copy)
+    world.master.begin()
+    world.master.delete()
+    assert copy.world.publisher.told == [number]
+    await copy.world.store.close()
+
+
 async def test_a_disk_that_has_refused_something_is_in_doubt_for_a_while(tmp_path: Path) -> None:
     """Else a mirror that was put out for it would be sent everything again, and again."""
     disk = FaultyDisk()
