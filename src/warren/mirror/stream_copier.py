@@ -141,13 +141,9 @@ class StreamCopier:
         end = start
         try:
             data, end = await log.workers.run_in_thread(read)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - nobody is to be kept waiting for it
             if start >= log.first_offset:  # else retention was quicker
-                _log.error("cannot read stream '%s' to copy it: %s", log.name, error)
-                await log.workers.pause(RETRY_S)
-        except Exception:  # noqa: BLE001 - whatever it is, nobody is to be kept waiting for it
-            _log.exception("stream '%s' cannot be copied to mirror %s", log.name, member)
-            coverage.upto = None
+                await self._could_not_read(member, coverage, error)
         self._is_reading = False
         is_current = self._master.lagging.get(member) is coverage
         is_current = is_current and coverage.upto == start and not self._master.is_deposed
@@ -155,6 +151,19 @@ class StreamCopier:
             self._sent(member, data, end)
         else:
             self._go_on_in(0)
+
+    async def _could_not_read(
+        self, member: str, coverage: StreamCoverage, error: Exception
+    ) -> None:
+        log = self._master.log
+        if isinstance(error, OSError):
+            _log.error("cannot read stream '%s' to copy it: %s", log.name, error)
+            await log.workers.pause(RETRY_S)
+        else:
+            _log.error(
+                "stream '%s' cannot be copied to mirror %s", log.name, member, exc_info=error
+            )
+            coverage.upto = None
 
     def _chunks_from(self, segments: list[Segment], span: Span) -> tuple[list[bytes], int]:
         """As they are in files, and the offset behind their last record. Blocks."""

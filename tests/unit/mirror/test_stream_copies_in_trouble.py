@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from warren.mirror.group_record import Member, add_right_of, create, promote
 from warren.mirror.replica import Replica
 from warren.mirror.stream_instructions import Chunk, encode
 from warren.mirror.stream_mirror import StreamMirror
+from warren.streams.limits import Limits
 from warren.streams.pending_chunks import encoded_chunks
 from warren.streams.store import DOUBT_MS
 
@@ -103,6 +104,27 @@ async def test_a_master_that_could_not_write_and_leads_again_goes_on(tmp_path: P
     assert former.records() == [(0, b"first"), (1, b"second")]
     world.copies["a"] = a
     await world.close()
+
+
+async def test_a_mirror_that_is_overtaken_by_retention_begins_anew(world: StreamCopies) -> None:
+    """Also between the look at what it lacks and the look into the files."""
+    log = world.here.log
+    log.apply(Limits(segment_bytes=300))
+    await world.commit(*[b"%d" % number for number in range(20)])
+    spawn = log.workers.spawn
+    overtaken: list[int] = []
+
+    def spawn_late(work: Coroutine[object, object, None]) -> Awaitable[None]:
+        if work.__qualname__ == "StreamCopier._read" and not overtaken:
+            log.apply(Limits(segment_bytes=300, bytes_max=600))
+            overtaken.append(log.first_offset)
+        return spawn(work)
+
+    log.workers.spawn = spawn_late  # type: ignore[method-assign]
+    copy = await world.join_in_sync("a")
+    assert overtaken[0] > 0
+    await until(lambda: copy.log.written_end == 20)
+    assert copy.log.first_offset == log.first_offset
 
 
 async def test_who_published_before_a_stream_was_mirrored_is_told_when_it_is_deleted(
