@@ -167,7 +167,7 @@ def findings(directory: Path) -> list[Finding]:
 
 
 def _file_bytes(directory: Path) -> int:
-    """Without those of streams, of which there are no copies to compare."""
+    """Without those of streams, which are not compared."""
     files = (path for path in directory.rglob("*") if path.is_file())
     return sum(
         path.stat().st_size for path in files if path.relative_to(directory).parts[0] != STREAMS
