@@ -100,6 +100,7 @@ async def test_a_master_that_could_not_write_and_leads_again_goes_on(tmp_path: P
     mirror = world.copies.pop("b").mirror
     world.lead(former)
     world.master.inherit(mirror, 0)
+    await until(lambda: not former.log.backing.is_refusing)
     await world.commit(b"second")
     assert former.records() == [(0, b"first"), (1, b"second")]
     world.copies["a"] = a

@@ -35,6 +35,7 @@ class Surroundings:
         self.running_nodes = ["home", "here"]
         self.links = SimpleNamespace(nodes={"home": SimpleNamespace(asker=link.asker)})
         self.mirrors: Any = self
+        self.groups: Any = self
         self.records = {NAME: (self.record, 1)}
         self.vhosts: dict[str, Any] = {}
         self.broker = self
