@@ -69,7 +69,7 @@ class _Nobody:
     def rejected(self, sequence: int) -> None: ...
 
 
-_NOBODY: Final = _Nobody()
+NOBODY: Final = _Nobody()
 
 
 class MasterBacking(BackingQueue):
@@ -115,7 +115,7 @@ class MasterBacking(BackingQueue):
     ) -> int:
         self._tell(message, expires_at_ms)
         if publisher is None and self.is_leaving:
-            place = self._wait(message, _NOBODY, 0)
+            place = self._wait(message, NOBODY, 0)
             outcome: int = self.inner.publish(message, expires_at_ms, self.batch, place)
             if outcome == TAKEN:
                 self.batch.confirmed(place)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from warren.mirror.batch import Batch, Unconfirmed
-from warren.mirror.master import MasterBacking, Ring
+from warren.mirror.master import NOBODY, MasterBacking, Ring
 from warren.mirror.mirror import Mirror
 from warren.mirror.rejoining import Remains
 from warren.mirror.stream_instructions import (
@@ -30,7 +30,7 @@ from warren.mirror.stream_instructions import (
     encode,
 )
 from warren.mirror.stream_mirror import StreamMirror, follow
-from warren.mirror.stream_publishes import Waiting, charge_of, nobody, runs_of
+from warren.mirror.stream_publishes import Waiting, charge_of, runs_of
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.streams.log import StreamLog
 from warren.streams.pending_chunks import PendingChunk
@@ -149,7 +149,7 @@ class StreamMaster(MasterBacking):
             number = 0
             self.numbers[origin] = sequence
             run = (origin, sequence, 1)
-        waiting = Waiting(publisher or nobody, (sequence, number), message, run)
+        waiting = Waiting(publisher or NOBODY, (sequence, number), message, run)
         waiting.on_rejected = self._refund
         self.credit.charge(charge_of(message))
         return waiting

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from warren.mirror.batch import Unconfirmed
 from warren.mirror.instructions import OriginRun
 from warren.mirror.master import MESSAGE_BYTES
 from warren.queues.boundary import Publisher
 from warren.wire.codec import Message
-
-
-class _Nobody:
-    """The publisher of messages that nobody wants to hear of."""
-
-    def confirmed(self, sequence: int) -> None: ...
-
-    def rejected(self, sequence: int) -> None: ...
-
-
-nobody: Final = _Nobody()
 
 
 class Waiting(Unconfirmed):
