@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 if TYPE_CHECKING:
     from warren.management.call import Call

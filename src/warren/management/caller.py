@@ -31,7 +31,7 @@ from warren.management.errors import (
     too_many_failures,
 )
 from warren.model.errors import LoginRefused
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.server.sockets import is_loopback
 
 if TYPE_CHECKING:

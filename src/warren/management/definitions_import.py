@@ -27,6 +27,7 @@ from warren.management.errors import bad_request, without_tags
 from warren.management.sorting import in_slices
 from warren.management.vhost_changes import put_vhost
 from warren.model.errors import AmqpError
+from warren.model.logs import EventLog
 from warren.model.records import (
     BindingRecord,
     Destination,
@@ -35,7 +36,6 @@ from warren.model.records import (
     QueueRecord,
 )
 from warren.policy.validation import PolicyInvalid, parse_policy
-from warren.server.logs import EventLog
 
 if TYPE_CHECKING:
     from warren.server.node import Node

@@ -15,9 +15,9 @@ from warren.flow.disk import DiskMonitor
 from warren.flow.memory import MemoryMonitor
 from warren.flow.units import Amount, Relative, amount
 from warren.model.clock import Clock, TimerHandle
+from warren.model.logs import EventLog
 from warren.server import machine
 from warren.server.config import Config
-from warren.server.logs import EventLog
 
 REFUSAL_CHECK_MS: Final = 1_000
 

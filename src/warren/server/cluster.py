@@ -47,6 +47,7 @@ from warren.metadata.store import (
     Put,
 )
 from warren.model.errors import AmqpError
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.policy.wanted_copies import nodes_for_masters
 from warren.queues.settings import QueueSettings
@@ -56,7 +57,6 @@ from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links
-from warren.server.logs import EventLog
 from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
 from warren.server.mirroring.forgetting import forget_copies

@@ -10,7 +10,7 @@ from warren.cluster.applied import AppliedRevisions
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import EtcdAddress
 from warren.metadata.store import Check, LeaseLost, Operation
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 # A node that has a session but cannot be heard is not waited for longer: a client is waiting too.
 APPLIED_S_MAX: Final = 8.0

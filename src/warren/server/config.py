@@ -15,6 +15,7 @@ from typing import Final
 from warren.auth.login_guard import FAILURES_MAX_DEFAULT
 from warren.flow.memory import PAGING_RATIO_DEFAULT
 from warren.flow.units import parse_size
+from warren.model.logs import LEVELS
 from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
 from warren.server.config_declaring import (
     Setting,
@@ -37,7 +38,6 @@ from warren.server.config_values import (
     text,
     whole_number,
 )
-from warren.server.logs import LEVELS
 from warren.server.partition_handling import PAUSE_MINORITY, STRATEGIES
 from warren.server.tls.options import (
     COMMON_NAME,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from warren.model.logs import LEVELS
 from warren.server.config_values import (
     Reader,
     one_of,
@@ -18,7 +19,6 @@ from warren.server.config_values import (
     text,
     whole_number,
 )
-from warren.server.logs import LEVELS
 
 _COUNT: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)

@@ -26,6 +26,7 @@ from warren.channels.confirms import Confirms
 from warren.channels.intake import Intake
 from warren.channels.session import Session
 from warren.model.errors import AmqpError, HardError, connection_forced, internal_error
+from warren.model.logs import EventLog
 from warren.protocol.capabilities import ClientCapabilities
 from warren.protocol.heartbeat import Heartbeat, PeerIsGone
 from warren.protocol.negotiation import (
@@ -47,7 +48,6 @@ from warren.server.connection_events import (
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.greeting import Greeting
 from warren.server.held_up import HeldUp
-from warren.server.logs import EventLog
 from warren.server.outgoing import Outgoing
 from warren.server.reading import Reading
 from warren.server.session_services import SessionServices

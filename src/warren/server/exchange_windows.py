@@ -16,9 +16,9 @@ from typing import Final
 import msgspec
 
 from warren.broker.vhost import VirtualHost
+from warren.model.logs import EventLog
 from warren.routing.deduplicating import SavedId
 from warren.server.data_directory import WINDOWS_FILE
-from warren.server.logs import EventLog
 
 _log = EventLog("exchange")
 

@@ -19,7 +19,7 @@ from warren.channels.intake import Intake
 from warren.flow.brake import Brake
 from warren.flow.tenure import Tenure
 from warren.model.errors import metadata_unreachable
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.wire.codec import Message, MethodFrame
 from warren.wire.methods import method_ids
 

@@ -19,7 +19,7 @@ from typing import Final
 from warren.flow.memory import MemoryMonitor
 from warren.flow.paging import RELAX_BELOW, orders
 from warren.model.clock import Clock, TimerHandle
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.server.message_storage import MessageStorage
 from warren.storage.variable_queue import VariableQueue
 

@@ -20,7 +20,7 @@ from warren.cluster.control import (
     is_control,
 )
 from warren.cluster.link_handshake import LinkRefused, NotOfThisCluster
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.server.outgoing import Outgoing
 from warren.server.tls.failures import TLS_CLIENT, is_client_hello
 from warren.server.tls.sides import LINKS_KEY

@@ -39,13 +39,13 @@ from warren.cluster.link_handshake import (
 )
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import NotWelcome
+from warren.model.logs import EventLog
 from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import Deliveries
 from warren.queues.queue import Queue
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.link_protocol import LinkProtocol
-from warren.server.logs import EventLog
 from warren.server.served_inquiries import Answerer, ServedInquiries, nobody_answers
 from warren.server.sockets import address_of, bind
 from warren.server.tls.acceptor import TlsAcceptor, TlsSide

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from warren.model.clock import Clock
+from warren.model.logs import EventLog
 from warren.server.config_values import Endpoint
-from warren.server.logs import EventLog
 from warren.server.sockets import address_of, bind, format_peer
 from warren.server.tls.acceptor import TlsAcceptor, TlsSide
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from warren.metadata.store import MetadataUnavailable
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.server.sockets import CannotListenError
 
 if TYPE_CHECKING:

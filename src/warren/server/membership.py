@@ -22,11 +22,11 @@ from warren.cluster.members import (
 )
 from warren.metadata.keys import KeyKind, member_key, node_key, parse_key, prefix
 from warren.metadata.store import Change, Check, Delete, Put
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.server.cluster_store import ClusterStore
 from warren.server.context import ConnectionContext, new_token
 from warren.server.data_directory import MEMBER_FILE
-from warren.server.logs import EventLog
 
 _log = EventLog("cluster")
 

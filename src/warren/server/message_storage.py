@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from warren.flow.credit import Credit
+from warren.model.logs import EventLog
 from warren.server.data_directory import NO_ROOM, DataDirectoryError, advice
-from warren.server.logs import EventLog
 from warren.server.workers import LoopWorkers
 from warren.storage.committer import Committer, make_committer
 from warren.storage.completeness import FilesMissing

@@ -8,9 +8,9 @@ from warren.metadata.boot_wait import BootWait
 from warren.metadata.etcd_address import DEFAULT_NAMESPACE, is_etcd_address, parse_etcd_address
 from warren.metadata.sqlite import SqliteStore
 from warren.metadata.store import MetadataStore
+from warren.model.logs import EventLog
 from warren.server.config import Config
 from warren.server.data_directory import METADATA_FILE
-from warren.server.logs import EventLog
 
 _log = EventLog("node")
 

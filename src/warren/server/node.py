@@ -24,6 +24,7 @@ from warren.metadata.codec import decode_queue
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
 from warren.metadata.store import MetadataStore, MetadataUnavailable
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.server.alarms import NodeAlarms
 from warren.server.clock import LoopClock
@@ -48,7 +49,6 @@ from warren.server.listener import (
     raise_descriptor_limit,
 )
 from warren.server.listening import listeners_of
-from warren.server.logs import EventLog
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.metadata_choice import metadata_store

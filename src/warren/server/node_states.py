@@ -11,8 +11,8 @@ from warren.cluster.node_states import NodeState, decode_state, encode_state
 from warren.flow.alarms import AlarmBoard, AlarmChange, Resource
 from warren.metadata.keys import KeyKind, node_state_key, parse_key
 from warren.metadata.store import Change, Lease, LeaseLost, MetadataUnavailable, Put
+from warren.model.logs import EventLog
 from warren.server.cluster_store import ClusterStore
-from warren.server.logs import EventLog
 
 # The store cannot be had, or our lease has just ended: by then another may have been granted.
 RETRY_S: Final = 0.5

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 PAUSE_MINORITY: Final = "pause_minority"
 STRATEGIES: Final = ("ignore", PAUSE_MINORITY, "pause_if_all_down", "autoheal")

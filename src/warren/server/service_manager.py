@@ -10,7 +10,7 @@ import os
 import socket
 from typing import Final
 
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 READY: Final = "READY=1"
 STOPPING: Final = "STOPPING=1"

@@ -25,8 +25,8 @@ from warren.cluster.sessions import (
     SESSION_TTL_S,
 )
 from warren.metadata.store import Lease, MetadataError
+from warren.model.logs import EventLog
 from warren.server.context import ConnectionContext, awake_or_not_s
-from warren.server.logs import EventLog
 
 RETRY_S: Final = 0.2
 # So long before its end a tenure is given up in good order, while what is due may yet be written.

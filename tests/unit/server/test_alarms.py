@@ -14,10 +14,10 @@ import pytest
 from manual_clock import ManualClock
 from warren.flow.alarms import AlarmBoard, Resource
 from warren.flow.units import Absolute, Relative
+from warren.model.logs import configure_logs
 from warren.server import machine
 from warren.server.alarms import NodeAlarms
 from warren.server.config import Config
-from warren.server.logs import configure_logs
 
 GIB = 1024**3
 UNTIL_CLEAR = "Publishers will be blocked until this alarm clears"

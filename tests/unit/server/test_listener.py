@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from warren.model.logs import configure_logs
 from warren.server.clock import LoopClock
 from warren.server.config_values import Endpoint
 from warren.server.listener import (
@@ -19,7 +20,6 @@ from warren.server.listener import (
     format_peer,
     raise_descriptor_limit,
 )
-from warren.server.logs import configure_logs
 from warren.server.sockets import CannotListenError, bind, is_loopback
 
 WITHIN_S = 60.0

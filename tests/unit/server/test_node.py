@@ -12,12 +12,12 @@ from typing import cast
 import pytest
 
 from warren.metadata.store import MetadataUnusable
+from warren.model.logs import configure_logs
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.data_directory import DataDirectoryError
 from warren.server.listener import ConnectionRegistry
-from warren.server.logs import configure_logs
 from warren.server.node import Node
 from warren.server.sockets import CannotListenError
 

@@ -15,9 +15,9 @@ from typing import cast
 import pytest
 
 from certificates import Authority, Issued
+from warren.model.logs import configure_logs
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
-from warren.server.logs import configure_logs
 from warren.server.tls.acceptor import TlsAcceptor
 from warren.server.tls.certificates import expiries_of, expiry_of
 from warren.server.tls.options import TlsOptions

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from warren.cluster.control import Inquire
 from warren.cluster.inquiries import QUESTION_BYTES_MAX, Inquiries
 from warren.management.errors import Refusal
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 if TYPE_CHECKING:
     from warren.server.node import Node

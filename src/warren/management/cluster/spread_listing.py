@@ -37,7 +37,7 @@ from warren.management.listing import (
     page_response,
 )
 from warren.management.sorting import Order, in_slices
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 if TYPE_CHECKING:
     from warren.management.call import Call

@@ -25,7 +25,7 @@ from warren.management.page.visit import FORM_BYTES_MAX, Visit
 from warren.management.paths import PathTree, path_parts
 from warren.management.resource import Resource
 from warren.metadata.store import MetadataUnavailable
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 if TYPE_CHECKING:
     from warren.management.page.rendering import Renderer

@@ -17,8 +17,8 @@ from warren.management.resource import Resource
 from warren.management.routes.overview import home_is_node, running_node
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_moment
+from warren.model.logs import LEVELS, set_log_level
 from warren.server.config import settings
-from warren.server.logs import LEVELS, set_log_level
 
 BLOCKED_SHOWN_MAX: Final = 1_000
 # Relative limits are shares of the memory; more than that of it no machine has.

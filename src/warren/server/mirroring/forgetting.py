@@ -14,7 +14,7 @@ from warren.metadata.etcd import EtcdStore
 from warren.metadata.keys import KeyKind, node_key, parse_key, prefix
 from warren.metadata.store import Check, MetadataUnavailable, Put
 from warren.mirror.group_record import GroupRecord, decode_record, encode_record, forget_node
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 
 ATTEMPTS_MAX: Final = 20
 """Of changing a record that others change, too."""

@@ -18,7 +18,7 @@ from warren.mirror.group_sight import (
     Promoted,
     news_between,
 )
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.server.mirroring.group_events import GroupEvents
 from warren.server.mirroring.replica_host import QueueName
 

@@ -28,10 +28,10 @@ from warren.mirror.group_record import (
     stop,
 )
 from warren.model.errors import AmqpError
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.policy.wanted_copies import Mirroring, mirroring_of
 from warren.queues.boundary import AbstractQueue
-from warren.server.logs import EventLog
 from warren.server.mirroring.replica_host import QueueName, ReplicaOfNode
 
 if TYPE_CHECKING:

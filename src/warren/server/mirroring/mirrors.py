@@ -34,6 +34,7 @@ from warren.mirror.mirror import Mirror
 from warren.mirror.origins import make_origin
 from warren.mirror.rejoining import Remains
 from warren.mirror.stream_master import StreamMaster
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.priority_backing import PriorityBacking
@@ -42,7 +43,6 @@ from warren.queues.settings import QueueSettings
 from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import LinkUser
-from warren.server.logs import EventLog
 from warren.server.mirroring.copy_keeper import CopyKeeper
 from warren.server.mirroring.group_events import GroupEvents
 from warren.server.mirroring.group_log import GroupLog

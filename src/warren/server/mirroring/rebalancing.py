@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from warren.metadata.keys import lock_key
 from warren.metadata.store import Check, Delete, Put
 from warren.mirror.group_record import node_of
+from warren.model.logs import EventLog
 from warren.policy.rebalancing import Move
-from warren.server.logs import EventLog
 from warren.server.mirroring.relocating import RELOCATION_S_MAX
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from warren.mirror.mirror import Mirror
 from warren.mirror.rejoining import Remains
 from warren.mirror.replica import Replica
 from warren.mirror.stream_mirror import StreamMirror
+from warren.model.logs import EventLog
 from warren.policy.wanted_copies import mirroring_of
 from warren.queues.backing import BackingQueue
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.queue import Queue
-from warren.server.logs import EventLog
 from warren.server.mirroring.homes import follow_freezing
 from warren.server.mirroring.levels import make_level
 from warren.server.mirroring.stream_copies import (

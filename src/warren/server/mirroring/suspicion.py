@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.cluster.control import OutOfReach
 from warren.mirror.reach import blocking_members, is_believed
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.server.mirroring.replica_host import ReplicaOfNode
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from warren.mirror.stream_copier import StreamCopier
 from warren.mirror.stream_master import StreamMaster
 from warren.mirror.sync_pace import SyncSettings
 from warren.mirror.synchroniser import SyncEvent, Synchroniser
+from warren.model.logs import EventLog
 from warren.policy.wanted_copies import Mirroring, mirroring_of
 from warren.server.config import Config
-from warren.server.logs import EventLog
 
 if TYPE_CHECKING:
     from warren.server.mirroring.replica_host import ReplicaOfNode

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from warren.server.logs import EventLog
+from warren.model.logs import EventLog
 from warren.server.sockets import format_peer
 from warren.server.tls.context import ServerContext
 from warren.server.tls.failures import explain

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from warren.model.logs import EventLog
 from warren.server.config import Config
-from warren.server.logs import EventLog
 from warren.server.tls.acceptor import TlsSide
 from warren.server.tls.certificates import expiry_of
 from warren.server.tls.context import TlsConfigError, client_context, server_context

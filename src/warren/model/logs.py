@@ -1,4 +1,4 @@
-"""Logs a person can read and a program can split: one line per event, facts as key=value.
+"""Logs that a person can read and a program can split: one line per event, facts as key=value.
 
     2026-08-15 20:13:44.123 [info] connection opened peer=127.0.0.1:53412 user=guest vhost=/
 
@@ -29,7 +29,7 @@ _FIELD_CHARS_MAX: Final = 1000
 
 
 class EventLog:
-    """What a module logs with: the event as plain words, its facts as keyword arguments."""
+    """Logger of one category: an event name in plain words, facts as keyword arguments."""
 
     __slots__ = ("_logger",)
 
@@ -49,7 +49,7 @@ class EventLog:
         self._log(logging.ERROR, event, facts)
 
     def exception(self, event: str, error: BaseException, **facts: object) -> None:
-        """An error of ours: with the traceback, which is the only thing on lines of its own."""
+        """Log an error of the broker with its traceback, the only thing on lines of its own."""
         if self._logger.isEnabledFor(logging.ERROR):
             self._logger.error(event, exc_info=error, extra={"facts": facts})
 
@@ -96,5 +96,5 @@ def configure_logs(
 
 
 def set_log_level(level: str) -> None:
-    """For all categories without a level of their own, until the process ends."""
+    """Set the level of all categories without one of their own, until the process ends."""
     logging.getLogger(_ROOT).setLevel(LEVELS[level])

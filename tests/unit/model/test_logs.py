@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from warren.server.logs import EventLog, configure_logs, render_fact
-from warren.server.partition_handling import explain_strategy
+from warren.model.logs import EventLog, configure_logs, render_fact
 
 
 @pytest.fixture
@@ -74,10 +73,3 @@ def test_an_error_of_ours_comes_with_its_traceback(stream: io.StringIO) -> None:
     written = stream.getvalue()
     assert "[error] internal error connection=7\n" in written
     assert "RuntimeError: a bug" in written
-
-
-def test_a_way_to_handle_partitions_that_means_another_here_is_noted(stream: io.StringIO) -> None:
-    explain_strategy("pause_minority")
-    assert stream.getvalue() == ""
-    explain_strategy("autoheal")
-    assert "cluster_partition_handling = autoheal means the same as pause_min" in stream.getvalue()
