@@ -60,6 +60,11 @@ class StreamCopier:
         lagging = self._master.lagging.items()
         return {member: end - (coverage.upto or 0) for member, coverage in lagging}
 
+    @property
+    def is_wanting(self) -> bool:
+        """Always False: a stream's mirrors are brought up to date without being asked for."""
+        return False
+
     def start(self) -> bool:
         """It goes by itself; False if there is nothing to do."""
         self.wake()

@@ -99,6 +99,12 @@ class Synchroniser:
         """How many messages each mirror lacks that is not complete."""
         return {member: coverage.lacking for member, coverage in self._master.coverages.items()}
 
+    @property
+    def is_wanting(self) -> bool:
+        """True if mirrors lack messages, and neither is that being mended nor was it cancelled."""
+        lacking = self.lacking_mirrors
+        return not self.is_syncing and not self._cancelled.issuperset(lacking)
+
     def start(self) -> bool:
         """False if there is nothing to do."""
         if not self.lacking_mirrors:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 from warren.model.fields import EMPTY_TABLE, Table
 from warren.model.json_terms import JsonValue
+
+
+QueueName: TypeAlias = tuple[str, str]
+"""A virtual host, and the name of a queue in it."""
 
 
 class DestinationKind(Enum):

@@ -1,20 +1,27 @@
-"""Copies of mirrored queues that this node has and that take no part in their groups at the moment.
+"""Kept copies: those of mirrored queues that this node has and that take no part in their groups.
 
-They are what the disk had at the start, or what a mirror had that was put out because it could not
-be reached. As long as the group's record calls this node's copy recoverable it is one: of that very
-group, though behind. It may be asked to go on as a mirror, and is when it is the best that is left.
+They are what the disk had at the start, or what a mirror had that was expelled because it could
+not be reached. As long as the group's record calls this node's copy recoverable it is one: of that
+very group, though behind. It may be asked to go on as a mirror, and is when it is the best that is
+left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from warren.mirror.group_record import GroupRecord, node_of
-from warren.server.mirroring.replica_host import QueueName
-from warren.storage.variable_queue import VariableQueue
+from warren.model.records import QueueName
 
-Levels: TypeAlias = Mapping[int, VariableQueue]
+
+class Deletable(Protocol):
+    """The files of one level of a copy, or of a stream's."""
+
+    def delete(self) -> None: ...
+
+
+Levels: TypeAlias = Mapping[int, Deletable]
 
 
 class KeptCopies:
@@ -35,7 +42,7 @@ class KeptCopies:
         return list(self._copies)
 
     def take(self, name: QueueName, uid: str) -> Levels:
-        """Nothing if there is none of this group."""
+        """Take out the copy of this group; one of another group is deleted, and nothing found."""
         of_group, levels = self._copies.pop(name, ("", {}))
         if of_group == uid:
             return levels
@@ -43,7 +50,7 @@ class KeptCopies:
         return {}
 
     def changed(self, name: QueueName, group: GroupRecord | None) -> None:
-        """What is known of its group: a copy that nobody counts on goes."""
+        """Delete the copy if the group's record, which has changed, does not count on it."""
         kept = self._copies.get(name)
         if kept is not None and not (
             group is not None and group.uid == kept[0] and self.is_recoverable(group)

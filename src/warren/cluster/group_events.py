@@ -1,4 +1,4 @@
-"""What happens to mirrored queues, as events: `warren.mirror.*` and `warren.sync.*`."""
+"""Events about mirrored queues' groups for clients: `warren.mirror.*` and `warren.sync.*`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warren.mirror.group_sight import (
 )
 from warren.mirror.stream_copier import StreamCopier
 from warren.mirror.synchroniser import SyncEvent, Synchroniser
-from warren.server.mirroring.replica_host import QueueName
+from warren.model.records import QueueName
 
 NOT_KNOWN: Final = -1
 

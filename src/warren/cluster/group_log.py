@@ -1,13 +1,13 @@
-"""What happens to mirrored queues, told to log and bus and counted: by who leads a queue, alone.
+"""The log of mirrored queues' groups: what happens is logged, told as events and counted.
 
-Every node reads every group's record. If each told what it read, a node that dies would be told of
-by all others once for every queue.
+Only the node that leads a queue does so. Every node reads every group's record; if each logged what
+it read, the death of one node would be logged by all others, once for every queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from warren.cluster.group_events import GroupEvents
+from warren.cluster.view import ClusterView
 from warren.mirror.group_record import GroupRecord
 from warren.mirror.group_sight import (
     Begun,
@@ -19,31 +19,28 @@ from warren.mirror.group_sight import (
     news_between,
 )
 from warren.model.logs import EventLog
-from warren.server.mirroring.group_events import GroupEvents
-from warren.server.mirroring.replica_host import QueueName
+from warren.model.records import QueueName, describe_queue
 
 _log = EventLog("mirror")
 
 
 class GroupLog:
-    """`leads(record)` says whether this node does, in this life."""
-
-    def __init__(self, leads: Callable[[GroupRecord], bool], events: GroupEvents) -> None:
+    def __init__(self, view: ClusterView, events: GroupEvents) -> None:
         self.promotions = 0
-        """Of mirrors of this node, since it started."""
+        """Mirrors of this node that became masters, since it started."""
         self.unsafe_promotions = 0
         self.messages_lost = 0
-        """By unsafe promotions, as far as the mirrors knew what they lacked."""
-        self._leads = leads
+        """Messages lost by unsafe promotions, as far as the mirrors knew what they lacked."""
+        self._view = view
         self._events = events
 
     def changed(
         self, name: QueueName, before: GroupRecord | None, after: GroupRecord, lacking: int | None
     ) -> None:
-        """`lacking`: how many messages of the leader before the copy here has not, if known."""
-        if not self._leads(after):
+        """`lacking`: number of the former leader's messages that the copy here lacks, if known."""
+        if not self._view.is_led_here(after):
             return
-        queue = f"queue '{name[1]}' in vhost '{name[0]}'"
+        queue = describe_queue(name[1], name[0])
         for news in news_between(before, after):
             if isinstance(news, Promoted):
                 self._promoted(queue, news, lacking)
@@ -52,8 +49,8 @@ class GroupLog:
             self._events.happened(name, news, after.view, lacking)
 
     def removed(self, name: QueueName, before: GroupRecord) -> None:
-        if self._leads(before):
-            _log.info("queue is not mirrored any more", queue=f"'{name[1]}' in vhost '{name[0]}'")
+        if self._view.is_led_here(before):
+            _log.info("queue is not mirrored any more", queue=describe_queue(name[1], name[0]))
             self._events.ended(name)
 
     def _promoted(self, queue: str, news: Promoted, lacking: int | None) -> None:

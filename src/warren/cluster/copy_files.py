@@ -1,0 +1,115 @@
+"""Copy files: what this node's disk has of a mirrored queue, one backing or one per priority.
+
+A stream's copy is its log. All else that differs between streams and other queues, as far as
+copies are concerned, is here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from warren.broker.queue_host import levels_of
+from warren.broker.vhost import VirtualHost
+from warren.cluster.kept_copies import Levels
+from warren.mirror.mirror import Mirror
+from warren.mirror.replica import Replica
+from warren.mirror.stream_master import StreamMaster
+from warren.mirror.stream_mirror import StreamMirror
+from warren.model.records import QueueName
+from warren.queues.backing import BackingQueue
+from warren.queues.settings import QueueSettings, QueueType
+from warren.storage.variable_queue import VariableQueue
+from warren.storage.vhost_storage import level_name
+from warren.streams.log import StreamLog
+from warren.streams.queue import limits_of
+
+
+class Storage(Protocol):
+    """The part of a virtual host's storage that copies use."""
+
+    def backing(self, name: str, durable: bool) -> VariableQueue: ...
+
+    def recovered_levels(self, queue: str) -> list[int]: ...
+
+    def used_below(self, name: str) -> int: ...
+
+
+class Streams(Protocol):
+    """The part of a virtual host's stream store that copies use."""
+
+    def log(self, name: str) -> StreamLog: ...
+
+
+class CopyFiles:
+    def __init__(
+        self,
+        vhosts: Mapping[str, VirtualHost],
+        storages: Mapping[str, Storage],
+        streams: Mapping[str, Streams],
+    ) -> None:
+        self._vhosts = vhosts
+        self._storages = storages
+        self._streams = streams
+
+    def is_open(self, vhost: str) -> bool:
+        return vhost in self._storages
+
+    def is_stream(self, name: QueueName) -> bool:
+        return self._settings_of(name).queue_type is QueueType.STREAM
+
+    def recovered(self, name: QueueName) -> Levels:
+        """Return what the disk had of the queue when this node started."""
+        if self.is_stream(name):
+            return {0: self.log_of(name)}
+        numbers = [0]
+        if self._has_levels(name):
+            numbers = self._storages[name[0]].recovered_levels(name[1])
+        return {number: self._recovered_level(name, number) for number in numbers}
+
+    def _recovered_level(self, name: QueueName, number: int) -> VariableQueue:
+        """Open a level; its next number is the one after all that the disk has ever had."""
+        file_name = level_name(name[1], number) if self._has_levels(name) else name[1]
+        used_below = self._storages[name[0]].used_below(file_name)
+        level = self.level(name, number)
+        level.next_sequence = used_below
+        return level
+
+    def level(self, name: QueueName, number: int) -> VariableQueue:
+        settings = self._settings_of(name)
+        file_name = name[1] if settings.top_level is None else level_name(name[1], number)
+        record = self._vhosts[name[0]].queues[name[1]].record
+        backing = self._storages[name[0]].backing(file_name, record.durable)
+        backing.set_lazy(settings.lazy is True)
+        return backing
+
+    def log_of(self, name: QueueName) -> StreamLog:
+        """Return the stream's log, with what the disk had of it at the start."""
+        log = self._streams[name[0]].log(name[1])
+        log.limits = limits_of(self._settings_of(name))
+        return log
+
+    def backing_of(
+        self, name: QueueName, mirror: Mirror, make_level: Callable[[int], VariableQueue]
+    ) -> BackingQueue:
+        """Return what a queue keeps its messages in that goes on with a mirror's."""
+        backing = levels_of(self._settings_of(name), make_level)
+        if backing is None:
+            return mirror.levels[0] if 0 in mirror.levels else make_level(0)
+        for number, level in mirror.levels.items():
+            backing.add_level(number, level)
+        return backing
+
+    def _has_levels(self, name: QueueName) -> bool:
+        return self._settings_of(name).top_level is not None
+
+    def _settings_of(self, name: QueueName) -> QueueSettings:
+        vhost = self._vhosts[name[0]]
+        return vhost.policies.settings_of(vhost.queues[name[1]].record)
+
+
+def stream_copy_of(replica: Replica) -> StreamLog | None:
+    """Return the log of a stream's replica; None if it is one of another queue."""
+    if isinstance(replica.master, StreamMaster):
+        return replica.master.log
+    return replica.mirror.log if isinstance(replica.mirror, StreamMirror) else None

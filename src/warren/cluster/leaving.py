@@ -1,0 +1,124 @@
+"""Leaving: a node that is drained or stopped hands over the queues that it leads.
+
+Mirrors that lack nothing, on nodes in service, are to lead; the node waits for that, but not for
+ever. Where there is none, a node that stops writes into the group's record that the queue waits
+for it, unless the policy would rather lose messages (`ha-promote-on-shutdown`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from warren.cluster.actions import Left
+from warren.cluster.copy_planning import is_fixed, successor_of
+from warren.cluster.effects import Effects
+from warren.cluster.node_replica import NodeReplica
+from warren.cluster.view import ClusterView
+from warren.metadata.keys import group_key
+from warren.metadata.store import Check, Put
+from warren.mirror.group_record import NotAllowed, encode_record, node_of, stop
+from warren.model.logs import EventLog
+from warren.model.records import QueueName
+
+HAND_OVER_MS_MAX: Final = 10_000
+"""A node that leaves does not wait longer for others to take over."""
+
+_log = EventLog("mirror")
+
+
+class Replicas(Protocol):
+    def led(self) -> Iterable[NodeReplica]:
+        """Replicas of this node that lead a queue that exists."""
+        ...
+
+
+class Leaving:
+    def __init__(self, view: ClusterView, effects: Effects, replicas: Replicas) -> None:
+        self.is_stopping = False
+        self._view = view
+        self._effects = effects
+        self._replicas = replicas
+        self._is_handing_over = False
+        self._timer = 0
+        self._moving: set[QueueName] = set()
+        self._unanswered = 0
+
+    def begin(self, *, is_stopping: bool) -> None:
+        self.is_stopping = self.is_stopping or is_stopping
+        self._is_handing_over = True
+        self._effects.cancel(self._timer)
+        self._timer = self._effects.call_later(HAND_OVER_MS_MAX, self._end)
+        self.go_on()
+
+    def cancel(self) -> None:
+        """The node is in service again."""
+        self._is_handing_over = False
+        self._effects.cancel(self._timer)
+
+    def go_on(self) -> None:
+        """Something has changed: hand over what can be, and see what has been."""
+        if not self._is_handing_over:
+            return
+        for host in self._replicas.led():
+            if self._hand_over(host):
+                self._moving.add(host.name)
+        self._moving = {name for name in self._moving if not self._has_moved(name)}
+        if not self._moving:
+            self._end()
+
+    def _hand_over(self, host: NodeReplica) -> bool:
+        """Have a synchronised mirror lead; False if there is none."""
+        record = host.replica.record
+        successor = None if record is None else successor_of(self._view, record)
+        if successor is None:
+            return False
+        queue = self._view.topology.record_of(host.name)
+        mirroring = None if queue is None else self._view.mirroring_of(queue)
+        keeps_copy = self.is_stopping or is_fixed(mirroring)
+        host.replica.hand_over(successor.id, keeps_copy=keeps_copy)
+        return True
+
+    def _has_moved(self, name: QueueName) -> bool:
+        """True if another node leads, or there is nothing to be led any more."""
+        group = self._view.group_of(name)
+        if group is None:
+            return True
+        return group.is_live(group.leader) and node_of(group.leader) != self._view.name
+
+    def _end(self) -> None:
+        if not self._is_handing_over:
+            return
+        self.cancel()
+        if self.is_stopping:
+            for host in tuple(self._replicas.led()):
+                self._stop(host)
+        if not self._unanswered:
+            self._effects.add(Left())
+
+    def _stop(self, host: NodeReplica) -> None:
+        """Write down that the queue waits for this node, which alone has everything."""
+        queue = self._view.topology.record_of(host.name)
+        mirroring = None if queue is None else self._view.mirroring_of(queue)
+        if mirroring is not None and mirroring.promotes_unsynced_on_shutdown:
+            return
+        assert host.replica.record is not None, "a master has read there that it is one"
+        try:
+            stopped = stop(host.replica.record, host.replica.me.id)
+        except NotAllowed:
+            return
+        self._unanswered += 1
+        key = group_key(*host.name)
+        put = Put(key, encode_record(stopped))
+
+        def answered(is_stored: bool) -> None:
+            self._unanswered -= 1
+            if is_stored:
+                _log.warning(
+                    "no mirror is synchronised: the queue is down until this node is back",
+                    queue=str(host),
+                )
+            if not self._unanswered:
+                self._effects.add(Left())
+
+        self._effects.commit([Check(key, host.replica.revision)], [put], answered)

@@ -1,0 +1,652 @@
+"""A node's part in a cluster: one machine, that is told events and answers with actions.
+
+    store, links, disk, clock, operator ── event ──► ClusterNode ── actions ──► the shell does them
+
+Which copies of a queue there should be, where each queue's master is, what a lost link, a lost
+session, a full disk, a policy change, a node that stops or comes back mean, and in which order: all
+of it is decided here, from one model (`view`). Nothing here waits, reads a clock or opens a socket,
+so the simulator runs this very machine, thousands of clusters of it, and breaks it on purpose.
+
+**One order.** A change of the store is handled as a whole: the broker has applied the topology;
+the view takes in groups, then sessions; then replicas hear of their records, and of sessions that
+ended; then masters are located and copies planned. A decision never sees half of a change.
+
+**Nothing is polled.** Each decision names what it depends on, and is made again when that changes:
+
+    what has changed                      what is decided again
+    ────────────────────────────────────  ──────────────────────────────────────────────────────────
+    a group's record                      what the replica here does; where the master is; its copies
+    a queue, its policy                   which copies it should have
+    a session began or ended              where masters are; all copies planned here
+    a link came up                        invitations, which may have been lost with the last one;
+                                          copies that waited for a ring without a cut
+    a mirror told what it has (`Kept`)    whether it is to be synchronised
+
+`overlooked` makes all plans again and says what they would do; the simulator asserts after every
+event that this is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Final, Protocol, assert_never
+
+from warren.cluster.actions import (
+    Action,
+    AwaitMaster,
+    ConnectNode,
+    DisconnectNode,
+    LoseMaster,
+    OwnSessionLost,
+    PrepareCopy,
+    Redirect,
+    RemoveQueues,
+    RenewQueue,
+    RevokeSession,
+    TellNode,
+)
+from warren.cluster.control import BecomeMirror, Held, Kept, OutOfReach
+from warren.cluster.copy_planning import (
+    BeginGroup,
+    Dissolve,
+    ExpelMember,
+    HandOverTo,
+    Invite,
+    Step,
+    Synchronise,
+    UnderWay,
+    plan,
+)
+from warren.cluster.events import (
+    CommitAnswered,
+    CopyPrepared,
+    DrainWanted,
+    Event,
+    FrameArrived,
+    LinkDown,
+    LinkGivenUp,
+    LinkUp,
+    MasterMissing,
+    MemoryRecovered,
+    NewsArrived,
+    ProcessGone,
+    QueueRenewed,
+    QueuesLoaded,
+    RelocationWanted,
+    SessionBegun,
+    SessionPending,
+    StopWanted,
+    StoreChanged,
+    TimerFired,
+    TurnEnded,
+)
+from warren.cluster.group_log import GroupLog
+from warren.cluster.kept_copies import KeptCopies, Levels, delete
+from warren.cluster.leaving import Leaving
+from warren.cluster.lifetimes import lost_names
+from warren.cluster.masters import Place, locate, names_led_by, names_synced_on
+from warren.cluster.node_replica import NodeReplica, ReplicaParts
+from warren.cluster.reachability import Reachability
+from warren.cluster.relocations import Relocations
+from warren.cluster.sessions import Session
+from warren.cluster.view import ViewChange
+from warren.metadata.keys import group_key
+from warren.metadata.store import Change, Check, Delete
+from warren.mirror.frames import MalformedFrame, decode_frame
+from warren.mirror.group_record import GroupRecord, Member, SessionGone, make_member_id
+from warren.mirror.instructions import epoch_of
+from warren.mirror.mirror import Mirror
+from warren.mirror.rejoining import Remains
+from warren.model.logs import EventLog
+from warren.model.records import QueueName
+from warren.policy.wanted_copies import Choose
+
+MASTERLESS_MS_MAX: Final = 60_000
+"""Clients wait so long for a mirrored queue without master, as RabbitMQ's channels do."""
+RETRY_MS: Final = 1_000
+"""After the store has refused, or could not be reached, or a disk has."""
+INVITATION_MS_MAX: Final = 5_000
+"""A node that has not become a mirror by then is asked again, or another one is."""
+
+_log = EventLog("mirror")
+
+
+class Surroundings(Protocol):
+    """What the machine asks of its node and is answered at once."""
+
+    choose: Choose
+
+    def new_token(self) -> str: ...
+
+    def next_sequence(self, name: QueueName) -> int:
+        """Next number of a queue here: above 0 if it was mirrored, or had messages, before."""
+        ...
+
+    def is_disk_doubtful(self, vhost: str) -> bool:
+        """True if the disk has refused a write and taken none since."""
+        ...
+
+
+class ClusterNode:
+    def __init__(self, parts: ReplicaParts, around: Surroundings) -> None:
+        self.view = parts.view
+        self.replicas: dict[QueueName, NodeReplica] = {}
+        self.relocations = Relocations(parts.view, parts.effects, self._plan)
+        self.leaving = Leaving(parts.view, parts.effects, self)
+        self.log = GroupLog(parts.view, parts.sync.events)
+        self.stories = parts.stories
+        self._parts = parts
+        self._around = around
+        self._effects = parts.effects
+        self._files = parts.files
+        self._by_uid: dict[str, NodeReplica] = {}
+        self._member_numbers = count(1)
+        self._reachability = Reachability(parts.view, parts.effects, self.replicas.values)
+        self._kept = KeptCopies(parts.view.name)
+        self._invitations: dict[QueueName, BecomeMirror] = {}
+        """The last one for each queue that this node cannot follow yet."""
+        self._preparing: set[QueueName] = set()
+        self._beginning: set[QueueName] = set()
+        """Transient queues whose record is being stored without a lease."""
+        self._masterless: dict[QueueName, int] = {}
+        """Timers of mirrored queues whose clients wait for a master."""
+        self._is_loaded = False
+        self._has_session = False
+
+    # Events.
+
+    def handle(self, event: Event) -> list[Action]:
+        """Decide what follows from an event; the actions are to be done in this order."""
+        self._effects.begin()
+        try:
+            self._handle(event)
+        finally:
+            actions = self._effects.end()
+        return actions
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case FrameArrived(body):
+                self._frame_arrived(body)
+            case TurnEnded():
+                self._effects.end_turn()
+            case NewsArrived(news):
+                self._news_arrived(news)
+            case TimerFired(token):
+                self._effects.fire(token)
+            case CommitAnswered(token, is_stored):
+                self._effects.answer(token, is_stored)
+            case StoreChanged(changes):
+                self._store_changed(changes)
+            case LinkUp() | LinkDown() | LinkGivenUp() | ProcessGone():
+                self._link_changed(event)
+            case SessionPending() | SessionBegun() | QueuesLoaded():
+                self._life_changed(event)
+            case MasterMissing(name, node):
+                self._locate(name, missing_at=node)
+            case CopyPrepared(name, uid):
+                self._copy_prepared(name, uid)
+            case QueueRenewed(name, is_renewed):
+                self._queue_renewed(name, is_renewed)
+            case MemoryRecovered():
+                self._go_on_synchronising()
+            case RelocationWanted() | DrainWanted() | StopWanted():
+                self._wanted(event)
+            case _:
+                assert_never(event)
+
+    # The store.
+
+    def _store_changed(self, changes: Sequence[Change]) -> None:
+        changed = self.view.apply(changes)
+        if changed.is_own_session_lost:
+            self._effects.add(OwnSessionLost())
+        for session in changed.ended:
+            self._disconnect(session)
+        for session in changed.begun:
+            self._effects.add(ConnectNode(session))
+        for name, before in changed.groups:
+            self._group_changed(name, before)
+        for session in changed.ended:
+            self._session_ended(session)
+        for session in changed.begun:
+            for name in names_synced_on(self.view, session.node):
+                self._locate(name)
+        self._plan_changed(changed)
+        if changed.ended:
+            self._remove_lost()
+        self.leaving.go_on()
+
+    def _plan_changed(self, changed: ViewChange) -> None:
+        if changed.ended or changed.begun:
+            self._plan_all()
+            return
+        for vhost in changed.vhosts_of_policies:
+            self._plan_all(vhost)
+        for name in dict.fromkeys((*changed.queues, *(name for name, _ in changed.groups))):
+            self._plan(name)
+
+    def _group_changed(self, name: QueueName, before: GroupRecord | None) -> None:
+        group, host = self.view.group_of(name), self.replicas.get(name)
+        self._kept.changed(name, group)
+        if group is None:
+            self._group_ended(name, before, host)
+            return
+        self.stories.note(name, "record", group)
+        mirror = None if host is None else host.replica.mirror
+        self.log.changed(name, before, group, None if mirror is None else mirror.lacking)
+        if host is not None:
+            host.expelled &= {member.id for member in group.live}
+            host.invited -= {member.node for member in group.live}
+            host.replica.record_changed(group, self.view.groups[name].version)
+            if host.replica.record is group:
+                self._tell_ends(host, group)
+        self._locate(name)
+        self._follow_invitation(name)
+
+    def _group_ended(
+        self, name: QueueName, before: GroupRecord | None, host: NodeReplica | None
+    ) -> None:
+        self.stories.note(name, "group has ended")
+        if before is not None:
+            self.log.removed(name, before)
+        if host is not None:
+            host.replica.record_changed(None, host.replica.revision + 1)
+            self._forget(host)
+        self._locate(name)
+
+    def _tell_ends(self, host: NodeReplica, group: GroupRecord) -> None:
+        """A member may be in the record whose session ended before we heard of the member."""
+        for member in group.live:
+            if not self.view.is_alive(member):
+                host.replica.session_ended(SessionGone(member.node, member.incarnation))
+
+    # Sessions.
+
+    def _disconnect(self, session: Session) -> None:
+        """Move clients off the link first, so that they wait and are not refused."""
+        for name in names_led_by(self.view, session.node):
+            self._locate(name)
+        self._effects.add(DisconnectNode(session))
+
+    def _session_ended(self, session: Session) -> None:
+        self._reachability.link_up(session.node)  # its timer is of no use any more
+        for host in tuple(self.replicas.values()):
+            host.invited.discard(session.node)
+            host.replica.session_ended(SessionGone(session.node, session.incarnation))
+
+    def _remove_lost(self) -> None:
+        names = lost_names(self.view)
+        if names and self._has_session:
+            self._effects.add(RemoveQueues(names))
+
+    def _life_changed(self, event: SessionPending | SessionBegun | QueuesLoaded) -> None:
+        match event:
+            case SessionPending(incarnation):
+                self.view.incarnation = incarnation
+            case QueuesLoaded():
+                self._is_loaded = True
+                self._claim()
+                for name in tuple(self.view.groups):
+                    self._locate(name)
+            case SessionBegun():
+                self._has_session = True
+                self._begin_again()
+                self._plan_all()
+
+    def _claim(self) -> None:
+        """Keep what the disk has of copies; what no group counts on is deleted by the storage."""
+        for name, stored in tuple(self.view.groups.items()):
+            record = self.view.topology.record_of(name)
+            is_durable = record is not None and record.durable
+            if is_durable and self._kept.is_recoverable(stored.record):
+                self._kept.keep(name, stored.record.uid, self._files.recovered(name))
+
+    def _begin_again(self) -> None:
+        """This node has another session: its members of before are gone, their copies are not."""
+        for host in tuple(self.replicas.values()):
+            if host.replica.me.incarnation == self.view.incarnation:
+                continue  # a master knew of the session before we did, and invited us already
+            levels = host.retire()
+            del self.replicas[host.name], self._by_uid[host.replica.uid]
+            if host.name in self.view.groups:
+                successor = self._add(host.name, host.replica.uid)
+                self._take_part(successor, successor.make_mirror(levels))
+                self._locate(host.name)
+        for name in self._kept.names():
+            uid = self.view.groups[name].record.uid
+            host = self._add(name, uid)
+            self._take_part(host, host.make_mirror(self._kept.take(name, uid)))
+
+    # Links.
+
+    def _link_changed(self, event: LinkUp | LinkDown | LinkGivenUp | ProcessGone) -> None:
+        node = event.node
+        if node not in self.view.sessions:
+            return
+        match event:
+            case LinkUp():
+                self._link_up(node)
+            case LinkDown():
+                self.view.linked.discard(node)
+                for host in tuple(self.replicas.values()):
+                    host.replica.link_down(node)
+                self._reachability.link_down(node)
+            case LinkGivenUp():
+                self.view.given_up.add(node)
+                for name in names_led_by(self.view, node):
+                    self._locate(name)
+            case ProcessGone():
+                self._effects.add(RevokeSession(self.view.sessions[node]))
+
+    def _link_up(self, node: str) -> None:
+        self.view.linked.add(node)
+        self.view.given_up.discard(node)
+        self._reachability.link_up(node)
+        for host in tuple(self.replicas.values()):
+            host.invited.discard(node)  # an invitation may have been lost with the last link
+            host.replica.link_up(node)
+        for name in names_led_by(self.view, node):
+            self._locate(name)
+        for name in tuple(self._invitations):
+            self._follow_invitation(name)
+        self._plan_all()
+
+    def _frame_arrived(self, body: bytes) -> None:
+        try:
+            frame, payloads = decode_frame(body)
+        except MalformedFrame as error:
+            _log.warning("frame of a mirrored queue cannot be decoded", reason=error)
+            return
+        host = self._by_uid.get(frame.uid)
+        if host is not None:
+            host.replica.frame_arrived(frame, payloads)
+            if host.sync is not None:
+                host.sync.synchroniser.wake()  # the ring may have room again
+
+    def _news_arrived(self, news: BecomeMirror | Held | Kept | OutOfReach) -> None:
+        if isinstance(news, BecomeMirror):
+            self._invited(news)
+            return
+        host = self._by_uid.get(news.uid)
+        if host is None:
+            return
+        match news:
+            case Held():
+                host.replica.held(news.member, news.epoch, news.number)
+                if host.sync is not None:
+                    host.sync.synchroniser.wake()
+            case Kept():
+                host.note("hears what a mirror has from before", news.member, news.epoch)
+                remains = Remains(news.runs, news.used_below)
+                host.replica.kept(news.member, news.epoch, remains)
+                self._plan(host.name)
+            case OutOfReach():
+                self._reachability.reported(host, news)
+
+    def _go_on_synchronising(self) -> None:
+        for host in self.replicas.values():
+            if host.sync is not None:
+                host.sync.synchroniser.wake()
+
+    # Where masters are.
+
+    def _locate(self, name: QueueName, missing_at: str = "") -> None:
+        """Tell clients of this node where a mirrored queue of another node is."""
+        record = self.view.topology.record_of(name)
+        if not self._is_loaded:
+            return
+        if record is None or self.view.topology.is_here(name):
+            self._stop_waiting(name)
+            return
+        where = locate(self.view, record, missing_at)
+        match where.place:
+            case Place.ELSEWHERE:
+                self._stop_waiting(name)
+                self._effects.add(Redirect(name, where.node, where.is_mirrored))
+            case Place.AWAITED:
+                if name not in self._masterless:
+                    timer = self._effects.call_later(MASTERLESS_MS_MAX, lambda: self._lose(name))
+                    self._masterless[name] = timer
+                self._effects.add(AwaitMaster(name))
+            case Place.LOST:
+                self._lose(name)
+
+    def _stop_waiting(self, name: QueueName) -> None:
+        timer = self._masterless.pop(name, None)
+        if timer is not None:
+            self._effects.cancel(timer)
+
+    def _lose(self, name: QueueName) -> None:
+        self._stop_waiting(name)
+        self._effects.add(LoseMaster(name))
+
+    # Copies.
+
+    def under_way(self, name: QueueName) -> UnderWay:
+        """What this node is doing about a queue's copies already."""
+        host = self.replicas.get(name)
+        if host is None:
+            return UnderWay(is_beginning=name in self._beginning)
+        is_led = host.replica.master is not None
+        return UnderWay(
+            group=host.replica.record if is_led else None,
+            has_replica=True,
+            invited=frozenset(host.invited),
+            expelled=frozenset(host.expelled),
+            is_handing_over=host.replica.is_handing_over,
+            is_dissolving=host.is_dissolving,
+            lacks_synchronisation=host.sync is not None and host.sync.lacks_some,
+            relocation=self.relocations.destination_of(name),
+        )
+
+    def _plan(self, name: QueueName) -> None:
+        if not self._has_session or self.leaving.is_stopping:
+            return
+        for step in plan(self.view, name, self.under_way(name), self._around.choose):
+            self.stories.note(name, "decides", step)
+            self._do(name, step)
+        host = self.replicas.get(name)
+        if host is not None and host.sync is not None:
+            host.sync.synchroniser.wake()  # mirrors that come back are brought up to date anyway
+
+    def _plan_all(self, vhost: str | None = None) -> None:
+        names = [name for name in self.replicas if vhost is None or name[0] == vhost]
+        for name in dict.fromkeys((*self.view.topology.names_here(vhost), *names)):
+            self._plan(name)
+
+    def overlooked(self) -> list[tuple[QueueName, Step]]:
+        """What plans made now would do: nothing, unless a change was overlooked."""
+        if not self._has_session or self.leaving.is_stopping:
+            return []
+        names = dict.fromkeys((*self.view.topology.names_here(), *self.replicas))
+        plans = [(name, plan(self.view, name, self.under_way(name), _first)) for name in names]
+        return [(name, step) for name, steps in plans for step in steps]
+
+    def _do(self, name: QueueName, step: Step) -> None:
+        host = self.replicas.get(name)
+        if isinstance(step, BeginGroup):
+            self._begin(name)
+            return
+        assert host is not None, "all other steps are a master's"
+        match step:
+            case Invite(node):
+                self._invite(host, node)
+            case ExpelMember(member, is_unwanted):
+                host.expelled.add(member)
+                host.replica.expel(member, is_unwanted=is_unwanted)
+            case HandOverTo(member, keeps_copy):
+                host.replica.hand_over(member, keeps_copy=keeps_copy)
+            case Synchronise():
+                assert host.sync is not None, "a master has one"
+                host.sync.synchroniser.consider(True)
+            case Dissolve():
+                self._dissolve(host)
+            case _:
+                assert_never(step)
+
+    def _invite(self, host: NodeReplica, node: str) -> None:
+        host.invited.add(node)
+        self._effects.add(TellNode(node, BecomeMirror(*host.name, host.replica.uid)))
+
+        def ask_again() -> None:
+            if self.replicas.get(host.name) is host and node in host.invited:
+                host.invited.discard(node)
+                self._plan(host.name)
+
+        self._effects.call_later(INVITATION_MS_MAX, ask_again)
+
+    def _begin(self, name: QueueName) -> None:
+        record = self.view.topology.record_of(name)
+        assert record is not None, "the plan was about it"
+        if record.durable:
+            self._begin_group(name)
+        else:
+            # Its record has to be stored without the lease of this node first: see `lifetimes`.
+            self._beginning.add(name)
+            self._effects.add(RenewQueue(name))
+
+    def _queue_renewed(self, name: QueueName, is_renewed: bool) -> None:
+        if name not in self._beginning:
+            return
+        if is_renewed:
+            self._beginning.discard(name)
+            if name not in self.replicas and name not in self.view.groups:
+                self._begin_group(name)
+        else:
+            self._effects.call_later(RETRY_MS, lambda: self._begin_later(name))
+
+    def _begin_later(self, name: QueueName) -> None:
+        self._beginning.discard(name)
+        self._plan(name)
+
+    def _begin_group(self, name: QueueName) -> None:
+        """Begin a group, with what this node has of the queue."""
+        host = self._add(name, self._around.new_token())
+        host.replica.record_changed(None, 0)
+        host.replica.found(epoch_of(self._around.next_sequence(name)))
+
+    def _dissolve(self, host: NodeReplica) -> None:
+        """The queue is not mirrored any more: delete its group's record."""
+        host.is_dissolving = True
+        key = group_key(*host.name)
+
+        def answered(is_stored: bool) -> None:
+            if is_stored:
+                record = self.view.topology.record_of(host.name)
+                if record is not None and not record.durable:
+                    self._effects.add(RenewQueue(host.name))
+            else:
+                self._effects.call_later(RETRY_MS, lambda: self._dissolve_later(host))
+
+        self._effects.commit([Check(key, host.replica.revision)], [Delete(key)], answered)
+
+    def _dissolve_later(self, host: NodeReplica) -> None:
+        host.is_dissolving = False
+        self._plan(host.name)
+
+    # Being a mirror.
+
+    def _invited(self, wanted: BecomeMirror) -> None:
+        """The master of a queue would like a copy here."""
+        name = (wanted.vhost, wanted.queue)
+        self.stories.note(name, "is invited", wanted.uid)
+        self._invitations[name] = wanted
+        self._follow_invitation(name)
+
+    def _follow_invitation(self, name: QueueName) -> None:
+        """Become a mirror if that can be; else the invitation is kept until it can.
+
+        The master may have heard before us that there is a group. A copy that cannot be written
+        would keep all publishers waiting, and be expelled; a ring with a cut in it is useless.
+        """
+        wanted, group = self._invitations.get(name), self.view.group_of(name)
+        if wanted is None or group is None or group.uid != wanted.uid:
+            return
+        if name in self.replicas or name in self._preparing or self.leaving.is_stopping:
+            del self._invitations[name]
+            return
+        if self.view.topology.record_of(name) is None or not self._files.is_open(name[0]):
+            return
+        if self._around.is_disk_doubtful(name[0]):
+            self._effects.call_later(RETRY_MS, lambda: self._follow_invitation(name))
+        elif self._has_session and self.view.reaches_all(group):
+            del self._invitations[name]
+            levels = self._kept.take(name, wanted.uid)
+            if levels:
+                self._become_mirror(name, wanted.uid, levels)
+            else:
+                self._preparing.add(name)
+                self._effects.add(PrepareCopy(name, wanted.uid))
+
+    def _copy_prepared(self, name: QueueName, uid: str) -> None:
+        self._preparing.discard(name)
+        self._become_mirror(name, uid, {})
+
+    def _become_mirror(self, name: QueueName, uid: str, levels: Levels) -> None:
+        group = self.view.group_of(name)
+        is_known = self.view.topology.record_of(name) is not None
+        if not is_known or name in self.replicas or group is None or group.uid != uid:
+            delete(levels)
+            return
+        host = self._add(name, uid)
+        self._take_part(host, host.make_mirror(levels))
+
+    def _take_part(self, host: NodeReplica, mirror: Mirror) -> None:
+        stored = self.view.groups[host.name]
+        host.note("joins its group")
+        self._tell_ends(host, stored.record)
+        host.replica.record_changed(stored.record, stored.version)
+        for node in self.view.sessions:
+            if node not in self.view.linked:
+                host.replica.link_down(node)
+        host.replica.join(mirror)
+        _log.info("mirror is joining", queue=str(host))
+
+    # Replicas.
+
+    def _add(self, name: QueueName, uid: str) -> NodeReplica:
+        node, incarnation = self.view.name, self.view.incarnation
+        number = next(self._member_numbers)
+        me = Member(make_member_id(node, incarnation, number), node, incarnation)
+        host = NodeReplica(name, uid, me, self, self._parts)
+        self.replicas[name] = self._by_uid[uid] = host
+        return host
+
+    def replica_stopped(self, replica: NodeReplica, reason: str) -> None:
+        self._forget(replica)
+        self._locate(replica.name)
+
+    def _forget(self, host: NodeReplica) -> None:
+        """Drop a replica; its copy is kept as long as it may be needed."""
+        if self.replicas.get(host.name) is host:
+            del self.replicas[host.name]
+            del self._by_uid[host.replica.uid]
+            self._kept.keep(host.name, host.replica.uid, host.levels_left())
+            self._kept.changed(host.name, self.view.group_of(host.name))
+
+    def led(self) -> list[NodeReplica]:
+        """Replicas of this node that lead a queue that exists."""
+        hosts = [h for h in self.replicas.values() if self.view.topology.record_of(h.name)]
+        return [host for host in hosts if host.replica.master is not None]
+
+    # Wishes of operators.
+
+    def _wanted(self, event: RelocationWanted | DrainWanted | StopWanted) -> None:
+        match event:
+            case RelocationWanted(name, node):
+                self.relocations.begin(name, node)
+            case DrainWanted(is_drained):
+                if is_drained:
+                    self.view.drained.add(self.view.name)
+                    self.leaving.begin(is_stopping=False)
+                else:
+                    self.view.drained.discard(self.view.name)
+                    self.leaving.cancel()
+            case StopWanted():
+                self.leaving.begin(is_stopping=True)
+
+
+def _first(nodes: Sequence[str], number: int) -> Sequence[str]:
+    return nodes[:number]

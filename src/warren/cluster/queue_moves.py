@@ -1,0 +1,291 @@
+"""Queue moves: a queue's master comes to this node, leaves it, or goes from one node to another.
+
+The decisions are the machine's (`node`, `masters`); here they are carried out on the objects that
+clients use. Clients of this node notice nothing: what they published and have no answer to, and
+what they consume, is taken along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from warren.broker.queue_host import QueueFactory
+from warren.broker.vhost import VirtualHost
+from warren.cluster.asker import Answer, Asker
+from warren.cluster.control import OpenQueue
+from warren.cluster.copy_files import CopyFiles
+from warren.cluster.inbox import Inbox
+from warren.cluster.link_consumer import LinkConsumer
+from warren.cluster.masters import Place, Whereabouts
+from warren.cluster.node_replica import OpenLevel
+from warren.cluster.remote_queue import RemoteQueue, Unconfirmed
+from warren.flow.brake import Brake
+from warren.mirror.instructions import first_sequence_of
+from warren.mirror.master import MasterBacking
+from warren.mirror.origins import make_room_for
+from warren.mirror.replica import Replica
+from warren.mirror.stream_master import StreamMaster
+from warren.mirror.stream_mirror import StreamMirror
+from warren.model.logs import EventLog
+from warren.model.records import QueueName, QueueRecord
+from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue
+from warren.queues.deduplicating_queue import DeduplicatingQueue
+from warren.queues.delivery import Deliveries
+from warren.queues.queue import Queue
+from warren.queues.settings import QueueSettings
+from warren.streams.queue import StreamQueue
+from warren.wire.codec import QueuedMessage
+
+_log = EventLog("mirror")
+
+
+class LinksOfNode(Protocol):
+    """The links of this node, as far as queues that move have a part in them."""
+
+    def client_of(self, node: str) -> Asker | None:
+        """The side of the link to a node that asks; None if the node has no session."""
+        ...
+
+    def queue_moved(self, queue: Queue) -> None:
+        """This node is not the queue's master any more: close it for clients of other nodes."""
+        ...
+
+
+class Clients(Protocol):
+    """What clients have of the queues of this node, here and on other nodes."""
+
+    def deliveries(self) -> Iterable[Deliveries]: ...
+
+    def new_origin(self) -> str:
+        """Name under which mirrors know how far this node's publishes to a queue have come."""
+        ...
+
+
+class QueueMoves:
+    """`make_answer` makes a future that a question to another node waits for."""
+
+    def __init__(
+        self,
+        factory: QueueFactory,
+        files: CopyFiles,
+        brake: Brake,
+        clients: Clients,
+        make_answer: Callable[[], Answer],
+    ) -> None:
+        self._factory = factory
+        self._files = files
+        self._brake = brake
+        self._clients = clients
+        self._links: LinksOfNode | None = None
+        self._unknown: dict[str, Asker] = {}
+        """By node: stand-ins for links to nodes that have no session."""
+        self._make_answer = make_answer
+        self._waiting = Asker("", make_answer)
+        """Where publishes and questions wait while a mirrored queue has no master."""
+        brake.watch(self._waiting.credit)
+        self._lost = Asker("", make_answer)
+        self._lost.is_lost = True
+
+    def use_links(self, links: LinksOfNode) -> None:
+        """The links are made after this object, which they need."""
+        self._links = links
+
+    @property
+    def _vhosts(self) -> Mapping[str, VirtualHost]:
+        return self._factory.vhosts
+
+    # Queues of other nodes.
+
+    def make_remote(
+        self, record: QueueRecord, settings: QueueSettings, where: Whereabouts
+    ) -> RemoteQueue:
+        """Make the queue that clients of this node use whose master is another node's."""
+        asker = self._waiting
+        if where.place is not Place.AWAITED:
+            asker = self._client_of(where.node or record.node)
+        remote = RemoteQueue(record, settings, asker)
+        remote.origin = self._clients.new_origin()
+        remote.is_mirrored = where.is_mirrored
+        return remote
+
+    def _client_of(self, node: str) -> Asker:
+        asker = None if self._links is None else self._links.client_of(node)
+        if asker is not None:
+            return asker
+        if node not in self._unknown:
+            self._unknown[node] = Asker(node, self._make_answer)
+            self._unknown[node].is_lost = True
+        return self._unknown[node]
+
+    def redirect(self, name: QueueName, node: str, is_mirrored: bool) -> None:
+        queue = self._remote(name)
+        if queue is not None:
+            queue.is_mirrored = is_mirrored
+            queue.move(self._client_of(node))
+
+    def await_master(self, name: QueueName) -> None:
+        queue = self._remote(name)
+        if queue is not None:
+            queue.is_mirrored = True
+            queue.move(self._waiting)
+
+    def lose_master(self, name: QueueName) -> None:
+        """Tell clients that wait that the queue is down."""
+        queue = self._remote(name)
+        if queue is not None:
+            queue.is_mirrored = False
+            queue.move(self._lost)
+            queue.lost()
+
+    def node_connected(self, node: str) -> None:
+        """A node has a session again: its queues without copies are asked for over the new link."""
+        asker = self._client_of(node)
+        for vhost in self._vhosts.values():
+            for queue in vhost.queues.values():
+                if isinstance(queue, RemoteQueue) and queue.asker.node == node:
+                    queue.asker = asker
+
+    def _remote(self, name: QueueName) -> RemoteQueue | None:
+        queue = self._find(name)
+        return queue if isinstance(queue, RemoteQueue) else None
+
+    def _find(self, name: QueueName) -> AbstractQueue | None:
+        vhost = self._vhosts.get(name[0])
+        return None if vhost is None else vhost.queues.get(name[1])
+
+    # Leading.
+
+    def lead(self, name: QueueName, replica: Replica, open_level: OpenLevel) -> MasterBacking:
+        """The group's record says that this node leads: make its copy the queue's."""
+        queue = self._find(name)
+        if isinstance(queue, Queue):
+            return self._begin_group(queue, replica)
+        mirror = replica.mirror
+        assert mirror is not None, "a promoted replica has been a mirror"
+        assert isinstance(queue, RemoteQueue), "a mirror's queue has its master elsewhere"
+        if isinstance(mirror, StreamMirror):
+            master: MasterBacking = StreamMaster(mirror.log, queue.origin, replica)
+            master.inherit(mirror, 0)
+        else:
+            backing = self._files.backing_of(name, mirror, open_level)
+            master = MasterBacking(backing, queue.origin, replica)
+            # Levels that exist already were numbered by another master: this one's numbers follow.
+            master.inherit(mirror, _first_sequence(replica))
+        self._brake.watch(master.credit)
+        _log.info("promoted: this node is now master", queue=str(queue.record))
+        self._take_over(queue, master)
+        return master
+
+    def _begin_group(self, queue: Queue, replica: Replica) -> MasterBacking:
+        """The queue has had no copies until now."""
+        if isinstance(queue, StreamQueue):
+            stream = StreamMaster(queue.log, self._clients.new_origin(), replica)
+            stream.begin()
+            self._brake.watch(stream.credit)
+            queue.backing = stream
+            return stream
+        master = MasterBacking(queue.backing, self._clients.new_origin(), replica)
+        master.adopt_unacked(self._unacked_of(queue))
+        if isinstance(queue, DeduplicatingQueue):
+            master.adopt_unacked(queue.id_records())
+        self._brake.watch(master.credit)
+        queue.backing = master
+        follow_freezing(queue, master)
+        return master
+
+    def _unacked_of(self, queue: Queue) -> list[QueuedMessage]:
+        """What clients have of a queue: its backing does not know, their channels do."""
+        unacked = [q for each in self._clients.deliveries() for q in each.unacked.values()]
+        return [queued for queued in unacked if queued.holder.queue is queue]
+
+    def _take_over(self, remote: RemoteQueue, master: MasterBacking) -> None:
+        """Replace the queue that was elsewhere by one that has this node's copy."""
+        vhost = self._vhosts[remote.record.vhost]
+        settings = vhost.policies.settings_of(remote.record)
+        queue = self._factory.make_promoted(remote.record, settings, master)
+        for level in master.level_queues().values():
+            level.on_loaded = queue.loaded
+        follow_freezing(queue, master)
+        vhost.replace_queue(queue)
+        consumers, unconfirmed = remote.come_home()
+        remote.asker.came_home(remote)
+        for entry in unconfirmed:
+            _publish_again(queue, master, entry, entry.number <= remote.doubtful)
+        for consumer in consumers:
+            consumer.queue = queue
+            consumer.is_parked = False
+            queue.add_consumer(consumer)
+        queue.loaded()  # times and limits may be up by now, and nothing else would look
+
+    def depose(self, name: QueueName, master: MasterBacking, is_mirrored: bool) -> bool:
+        """Stop leading: another node does, or the queue is not mirrored any more."""
+        self._brake.forget(master.credit)
+        queue = self._find(name)
+        if not isinstance(queue, Queue) or queue.backing is not master:
+            return False
+        if not is_mirrored:
+            if isinstance(master, StreamMaster):
+                master.dissolve()
+            master.set_in_sync(())
+            queue.backing = master.inner
+            return False
+        self._give_away(queue, master)
+        return True
+
+    def _give_away(self, queue: Queue, master: MasterBacking) -> None:
+        """Clients here go on with the new master, as soon as it is known."""
+        waiting = master.depose()
+        remote = RemoteQueue(queue.record, queue.settings, self._waiting)
+        remote.is_mirrored = True
+        remote.origin = master.origin
+        queue.stop()
+        if isinstance(queue, StreamQueue):
+            queue.hand_on_consumers()
+        self._vhosts[queue.record.vhost].replace_queue(remote)
+        assert self._links is not None, "a node that has led has links"
+        self._links.queue_moved(queue)
+        queue.wake_waiting()
+        local = [c for c in queue.consumers if not isinstance(c, LinkConsumer)]
+        remote.begin_elsewhere(master.local_number, waiting, local)
+
+
+def _first_sequence(replica: Replica) -> int:
+    assert replica.record is not None, "it says that this replica leads"
+    return first_sequence_of(replica.record.epoch)
+
+
+def _publish_again(
+    queue: Queue, master: MasterBacking, entry: Unconfirmed, is_doubtful: bool
+) -> None:
+    """Publish what a client of this node has no answer to, unless the copy here has it."""
+    publisher = entry.publisher
+    if entry.number <= master.local_number:
+        if publisher is not None:
+            master.when_settled(lambda: publisher.confirmed(entry.sequence))
+        return
+    publish = queue.publish_again if is_doubtful else queue.publish
+    outcome = publish(entry.message, publisher, entry.sequence)
+    if publisher is not None and outcome == TAKEN:
+        publisher.confirmed(entry.sequence)
+    elif publisher is not None and outcome == REJECTED:
+        publisher.rejected(entry.sequence)
+
+
+def make_inbox(queue: AbstractQueue, control: OpenQueue) -> Inbox:
+    """Make the inbox of another node's publishes; a mirrored queue knows how far they have come."""
+    master = queue.backing if isinstance(queue, Queue) else None
+    if not isinstance(master, MasterBacking):
+        return Inbox(queue, control.origin)
+    lowest = control.lowest
+    make_room_for(control.origin, master.numbers)
+    inbox = Inbox(queue, control.origin, master.numbers.get(control.origin, 0))
+    if not master.is_settled and inbox.wait_for_all(lowest):
+        master.when_settled(lambda: inbox.confirmed(lowest))
+    return inbox
+
+
+def follow_freezing(queue: Queue, master: MasterBacking) -> None:
+    """A master that is frozen has its queue deliver nothing."""
+    master.on_frozen = queue.hold
+    master.on_thawed = queue.release

@@ -1,0 +1,60 @@
+"""Relocations: masters that move though no policy says so, because `rebalance` wants them elsewhere.
+
+A destination that has no copy gets one, one that lacks messages is synchronised, and only then the
+master is handed over. A relocation that does not succeed in time is forgotten: the queue stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from warren.cluster.effects import Effects
+from warren.cluster.view import ClusterView
+from warren.mirror.group_record import node_of
+from warren.model.records import QueueName
+
+RELOCATION_MS_MAX: Final = 60_000
+
+
+class _Relocation(NamedTuple):
+    node: str
+    timer: int
+
+
+class Relocations:
+    """`replan` is called with a queue whose relocation has begun or is forgotten."""
+
+    def __init__(
+        self, view: ClusterView, effects: Effects, replan: Callable[[QueueName], None]
+    ) -> None:
+        self._view = view
+        self._effects = effects
+        self._replan = replan
+        self._wanted: dict[QueueName, _Relocation] = {}
+
+    def begin(self, name: QueueName, node: str) -> None:
+        self._forget(name)
+        timer = self._effects.call_later(RELOCATION_MS_MAX, lambda: self._expire(name))
+        self._wanted[name] = _Relocation(node, timer)
+        self._replan(name)
+
+    def destination_of(self, name: QueueName) -> str:
+        """Node to which the queue's master is to move; empty if there is none, or it has moved."""
+        relocation, group = self._wanted.get(name), self._view.group_of(name)
+        if relocation is None:
+            return ""
+        is_running = relocation.node in self._view.running_nodes
+        if group is None or not is_running or node_of(group.leader) == relocation.node:
+            self._forget(name)
+            return ""
+        return relocation.node
+
+    def _expire(self, name: QueueName) -> None:
+        self._wanted.pop(name, None)
+        self._replan(name)
+
+    def _forget(self, name: QueueName) -> None:
+        relocation = self._wanted.pop(name, None)
+        if relocation is not None:
+            self._effects.cancel(relocation.timer)

@@ -1,0 +1,124 @@
+"""Synchronisation of one queue's mirrors, as far as the node that leads the queue has a part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from warren.cluster.effects import Effects
+from warren.cluster.group_events import GroupEvents
+from warren.mirror.master import MasterBacking
+from warren.mirror.replica import Replica
+from warren.mirror.stream_copier import StreamCopier
+from warren.mirror.stream_master import StreamMaster
+from warren.mirror.sync_pace import SyncSettings
+from warren.mirror.synchroniser import SyncEvent, Synchroniser
+from warren.model.records import QueueName, describe_queue
+from warren.policy.wanted_copies import Mirroring, mirroring_of
+from warren.model.logs import EventLog
+
+_log = EventLog("mirror")
+
+
+class SyncSurroundings(Protocol):
+    """What synchronisation depends on besides the queue."""
+
+    @property
+    def is_memory_short(self) -> bool: ...
+
+    def now_ms(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTerms:
+    """Settings of the node: `mirroring_sync_*`."""
+
+    batch_size: int
+    bytes_per_s: int
+    """0: as fast as mirrors take it."""
+    is_blocking: bool
+    """The queue waits while its mirrors are synchronised, as RabbitMQ's does."""
+
+
+class Synchronisation:
+    """The `SyncHost` of a queue that this node leads. `policy` returns its effective policy."""
+
+    def __init__(
+        self,
+        name: QueueName,
+        replica: Replica,
+        policy: Callable[[], Mapping[str, object]],
+        node: SyncOfNode,
+    ) -> None:
+        self._name = name
+        self._replica = replica
+        self._policy = policy
+        self._node = node
+        self.synchroniser: Synchroniser | StreamCopier
+
+    def begin(self, master: MasterBacking) -> None:
+        self.synchroniser = (
+            StreamCopier(master, self)
+            if isinstance(master, StreamMaster)
+            else Synchroniser(master, self)
+        )
+
+    @property
+    def lacks_some(self) -> bool:
+        """True if mirrors lack messages, are not being synchronised, and nobody cancelled it."""
+        return self.synchroniser.is_wanting
+
+    @property
+    def _mirroring(self) -> Mirroring | None:
+        return mirroring_of(self._policy(), self._node.terms.batch_size)
+
+    @property
+    def is_sync_paused(self) -> bool:
+        return self._node.around.is_memory_short or not self._replica.has_room
+
+    @property
+    def is_sync_blocking(self) -> bool:
+        return self._node.terms.is_blocking
+
+    def now_ms(self) -> int:
+        return self._node.around.now_ms()
+
+    def call_later(self, delay_ms: int, do: Callable[[], None]) -> None:
+        self._node.effects.call_later(delay_ms, do)
+
+    def sync_settings(self) -> SyncSettings:
+        mirroring, terms = self._mirroring, self._node.terms
+        batch_size = terms.batch_size if mirroring is None else mirroring.sync_batch_size
+        return SyncSettings(batch_size, terms.bytes_per_s)
+
+    def caught_up(self, member: str, kept: int, sent: int) -> None:
+        _log.info(
+            "mirror has caught up",
+            queue=describe_queue(self._name[1], self._name[0]),
+            mirror=member,
+            messages_kept=kept,
+            messages_sent=sent,
+        )
+
+    def sync_told(self, event: SyncEvent) -> None:
+        synchroniser = self.synchroniser
+        if self.is_sync_blocking:
+            self._replica.block(synchroniser.is_syncing)
+        self._node.events.synchronising(self._name, event, synchroniser)
+        _log.info(
+            f"synchronisation: {event.value}",
+            queue=describe_queue(self._name[1], self._name[0]),
+            messages=synchroniser.sent_count,
+            mirrors=",".join(synchroniser.lacking_mirrors),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOfNode:
+    """What the synchronisations of all queues of a node share."""
+
+    terms: SyncTerms
+    around: SyncSurroundings
+    effects: Effects
+    events: GroupEvents
