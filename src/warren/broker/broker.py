@@ -6,7 +6,7 @@ change, whoever made it, and the broker passes it on to the virtual host that it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -17,6 +17,7 @@ from warren.broker.activity import Activity
 from warren.broker.event_exchange import EventExchange
 from warren.broker.events import EventBus
 from warren.broker.parameter_operations import ParameterOperations
+from warren.broker.placement import Placement
 from warren.broker.policy_operations import PolicyOperations
 from warren.broker.services import Services
 from warren.broker.stream_groups import StreamGroups
@@ -33,12 +34,6 @@ from warren.metadata.store import (
     Record,
 )
 from warren.model.clock import Clock
-from warren.model.records import QueueRecord
-from warren.queues.boundary import AbstractQueue
-from warren.queues.settings import QueueSettings
-
-# What is not durable lives as long as the node does, and this much longer if it dies silently.
-NODE_LEASE_TTL_S: Final = 30.0
 
 # In this order a thing comes after all that it stands on.
 _LOADED: Final = (
@@ -56,7 +51,7 @@ _ACCESS: Final = frozenset({KeyKind.USER, KeyKind.PERMISSION, KeyKind.TOPIC_PERM
 
 
 class Broker:
-    """`make_queue` builds a queue of this node, `new_token` 22 characters nobody can guess.
+    """`placement` knows where queues live, `new_token` makes 22 characters nobody can guess.
 
     Whoever has to close connections appends to `on_vhost_deleted` and `on_user_deleted`, and is
     called with the name while the deletion is being told.
@@ -66,12 +61,13 @@ class Broker:
         self,
         store: MetadataStore,
         access: AccessControl,
-        make_queue: Callable[[QueueRecord, QueueSettings], AbstractQueue],
+        placement: Placement,
         new_token: Callable[[], str],
         clock: Clock,
     ) -> None:
         self.store = store
         self.access = access
+        self.placement = placement
         self.vhosts: dict[str, VirtualHost] = {}
         self.events = EventBus(clock)
         self.event_exchange = EventExchange(self.vhosts, clock, lambda: self.events.node_name)
@@ -85,45 +81,28 @@ class Broker:
         self._lease: Lease | None = None
         self._cancel_watch: CancelWatch | None = None
         self.activity = Activity()
-        # A cluster sets these: where new queues go, what ends with which node, and who sees to
-        # what has lost its last binding with one.
-        self.place_queue: Callable[[QueueRecord, Mapping[str, object]], str] = lambda *_: ""
-        # And what belongs to a queue that is mirrored.
-        self.companions_of_queue: Callable[[str, str], Sequence[str]] = lambda *_: ()
-        self.until_ready: Callable[[QueueRecord], Awaitable[None]] | None = None
-        self.outlives_home: Callable[[QueueRecord], bool] = lambda _: False
-        self.is_masterless: Callable[[QueueRecord], bool] = lambda _: False
-        self.lease_of_node: Callable[[str], Lease | None] = lambda _: None
-        self.lease_of_no_node: Callable[[], Lease | None] = lambda: self.lease
-        self.on_bereft: Callable[[VirtualHost], object] = lambda vhost: None
-        self.lease_ttl_s = NODE_LEASE_TTL_S
         self._services = Services(
             store=store,
-            lease_of=lambda node: self.lease_of_node(node) or self.lease,
-            lease_of_no_node=self._lease_of_no_node,
-            outlives_home=self._outlives_home,
-            is_masterless=self._is_masterless,
-            make_queue=make_queue,
+            own_lease=lambda: self.lease,
+            placement=placement,
             new_token=new_token,
             require_room_for_queue=access.require_room_for_queue,
             clock=clock,
             events=self.events,
             activity=self.activity,
-            place=self._place,
             companions=self._companions,
-            until_ready=self._until_ready,
         )
 
     # Life.
 
     async def start(self) -> None:
         """Build what the store, which is open, tells of; on the very first start, the defaults."""
-        self._lease = await self.store.grant_lease(self.lease_ttl_s)
+        self._lease = await self.store.grant_lease(self.placement.lease_ttl_s)
         await self.admin.open()
-        self._cancel_watch = self.store.watch(self._on_changes)
+        self._cancel_watch = self.placement.watch(self.store, self.apply)
         for kind in _LOADED:
             records = await self.store.range(prefix(kind))
-            self._on_changes([Change(record.key, record) for record in records])
+            self.apply([Change(record.key, record) for record in records])
         await self.parameters.open(self._services.new_token())
         for vhost in self.vhosts.values():
             await vhost.remove_orphans()
@@ -133,7 +112,7 @@ class Broker:
         try:
             await self.store.keep_alive(self.lease)
         except LeaseLost:
-            self._lease = await self.store.grant_lease(self.lease_ttl_s)
+            self._lease = await self.store.grant_lease(self.placement.lease_ttl_s)
             return False
         return True
 
@@ -164,27 +143,12 @@ class Broker:
         assert self._lease is not None, "the broker has been started"
         return self._lease
 
-    def _lease_of_no_node(self) -> Lease | None:
-        return self.lease_of_no_node()
-
-    def _outlives_home(self, record: QueueRecord) -> bool:
-        return self.outlives_home(record)
-
-    def _is_masterless(self, record: QueueRecord) -> bool:
-        return self.is_masterless(record)
-
     def _companions(self, vhost: str, queue: str) -> Sequence[str]:
         cursors = self.stream_groups.keys_of(vhost, queue)
-        return (*self.companions_of_queue(vhost, queue), *cursors)
+        return (*self.placement.companions(vhost, queue), *cursors)
 
-    async def _until_ready(self, record: QueueRecord) -> None:
-        if self.until_ready is not None:
-            await self.until_ready(record)
-
-    def _place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
-        return self.place_queue(record, policy)
-
-    def _on_changes(self, changes: Sequence[Change]) -> None:
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Take in what the store tells."""
         by_vhost: dict[str, list[Change]] = {}
         for change in changes:
             key = parse_key(change.key)
@@ -208,7 +172,7 @@ class Broker:
             if name in self.vhosts:
                 self.vhosts[name].apply(its_changes)
                 if self.vhosts[name].has_bereft:
-                    self.on_bereft(self.vhosts[name])
+                    self.placement.exchanges_lost_bindings(self.vhosts[name])
 
     def _on_access_change(self) -> None:
         """Channels keep what they were allowed together with their routes."""

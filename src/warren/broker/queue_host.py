@@ -14,7 +14,6 @@ from warren.broker.dead_lettering import publish_dead
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
-from warren.queues.boundary import AbstractQueue
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
@@ -60,21 +59,13 @@ class QueueFactory:
         self.streams: Mapping[str, StreamStore] = {}
         # What retention is to leave of a stream, from this offset on.
         self.held_from: Callable[[str, str], int | None] = lambda vhost, queue: None
-        # Set by a cluster: its own name, and how to get at queues of other nodes.
-        self.node = ""
-        self.make_remote: Callable[[QueueRecord, QueueSettings], AbstractQueue] | None = None
-        self.home_of: Callable[[QueueRecord], str] = lambda record: record.node
         self._spawn = spawn
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
         self._unseen: deque[Queue] = deque()
 
-    def make(self, record: QueueRecord, settings: QueueSettings) -> AbstractQueue:
-        if self.home_of(record) != self.node and self.make_remote is not None:
-            return self.make_remote(record, settings)
-        return self._make_here(record, settings)
-
-    def _make_here(self, record: QueueRecord, settings: QueueSettings) -> Queue:
+    def make(self, record: QueueRecord, settings: QueueSettings) -> Queue:
+        """Make a queue of this node, with what the disk has of it."""
         storage = self.storages.get(record.vhost)
         streams = self.streams.get(record.vhost)
         if streams is not None and settings.queue_type is QueueType.STREAM:

@@ -90,9 +90,9 @@ class QueueOperations:
             # Once created it exists, and the next time around finds it: unless somebody was quick
             # to delete it, and then it is declared again.
             policy = self._topology.policies.of_queue(record).effective
-            record = replace(record, node=self._services.place(record, policy))
+            record = replace(record, node=self._services.placement.place(record, policy))
             await self._create(record)
-            await self._services.until_ready(record)
+            await self._services.placement.until_ready(record)
         raise AssertionError("attempts end by raising")
 
     async def delete(self, name: str, if_unused: bool, if_empty: bool, connection_id: str) -> int:
@@ -102,7 +102,7 @@ class QueueOperations:
         if queue is None:
             return 0
         require_access(queue.record, connection_id)
-        if queue.is_remote and self._services.is_masterless(queue.record):
+        if queue.is_remote and self._services.placement.is_masterless(queue.record):
             if if_empty:  # which nobody can tell
                 raise precondition_failed(f"{queue.record} not empty")
             await self._remove([queue])

@@ -48,8 +48,8 @@ class Topology:
         self.policies = VhostPolicies()
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AbstractQueue] = {}
-        self.homes: Counter[str] = Counter()
-        """How many queues each node is the home of, hidden ones too."""
+        self.masters_declared: Counter[str] = Counter()
+        """Number of queues by the node on which each was declared, hidden ones included."""
         self.bindings = BindingTable()
         self.version = TopologyVersion()
         self.router = Router(self.exchanges, self.queues.__contains__)
@@ -192,7 +192,7 @@ class Topology:
             self._remove_queue(record.name)
         settings = self.policies.settings_of(record)
         self.queues[record.name] = self._make_queue(record, settings)
-        self.homes[record.node] += 1
+        self.masters_declared[record.node] += 1
         if record.owner is not None:
             self._exclusive.setdefault(record.owner, set()).add(record.name)
         return True
@@ -239,7 +239,7 @@ class Topology:
         queue = self.queues.pop(name, None) or self._hidden.pop(name, None)
         if queue is None:
             return False
-        self.homes[queue.record.node] -= 1
+        self.masters_declared[queue.record.node] -= 1
         self.policies.forget(TargetKind.QUEUE, name)
         owner = queue.record.owner
         if owner is not None:

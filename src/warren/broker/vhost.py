@@ -41,14 +41,16 @@ class VirtualHost:
     def __init__(self, name: str, services: Services, stored_version: int = 0) -> None:
         self.name = name
         self.activity = Activity(services.activity)
-        self._topology = Topology(name, services.make_queue, self.activity, services.clock.now_ms)
+        self._topology = Topology(
+            name, services.placement.make_queue, self.activity, services.clock.now_ms
+        )
         self._writer = TopologyWriter(self._topology, services, stored_version)
         self._exchange_operations = ExchangeOperations(self._topology, self._writer)
         self._queue_operations = QueueOperations(self._topology, self._writer, services)
         self._binding_operations = BindingOperations(self._topology, self._writer)
         self.exchanges = self._topology.exchanges
         self.queues = self._topology.queues
-        self.homes = self._topology.homes
+        self.masters_declared = self._topology.masters_declared
         self.bindings = self._topology.bindings
         self.router = self._topology.router
         self.version = self._topology.version

@@ -187,7 +187,7 @@ class TopologyWriter:
         queue = record if isinstance(record, QueueRecord) else None
         if isinstance(record, BindingRecord) and self._is_to_queue(record):
             queue = self._topology.queues[record.destination.name].record
-        if queue is None or queue.durable or self._services.outlives_home(queue):
+        if queue is None or queue.durable or self._services.placement.outlives_master(queue):
             return self._services.lease_of_no_node()
         return self._services.lease_of(queue.node)
 

@@ -54,13 +54,19 @@ class ReplyRegistry:
 
     def __init__(self) -> None:
         self._consumers: dict[str, ReplyConsumer] = {}
-        # Set by a cluster: its own name, and the desks of others, None for those that are not up.
-        self.node = ""
-        self.desk_of: Callable[[str], AbstractQueue | None] = lambda node: None
+        self._node = ""
+        self._desk_of: Callable[[str], AbstractQueue | None] | None = None
+
+    def join_cluster(self, node: str, desk_of: Callable[[str], AbstractQueue | None]) -> None:
+        """Name this node in addresses; `desk_of` finds where another node takes its replies.
+
+        It returns None for a node that is not up.
+        """
+        self._node, self._desk_of = node, desk_of
 
     def address(self, token: str) -> str:
         """Tokens have no dots."""
-        end = f".{_spelled(self.node)}" if self.node else ""
+        end = f".{_spelled(self._node)}" if self._node else ""
         return f"{DIRECT_REPLY_TO_PREFIX}{token}{end}"
 
     def add(self, consumer: ReplyConsumer) -> None:
@@ -89,7 +95,9 @@ class ReplyRegistry:
     def _elsewhere(self, address: str) -> AbstractQueue | None:
         _, _, spelled = address.removeprefix(DIRECT_REPLY_TO_PREFIX).partition(".")
         node = _read(spelled)
-        return None if node in ("", self.node) else self.desk_of(node)
+        if node in ("", self._node) or self._desk_of is None:
+            return None
+        return self._desk_of(node)
 
 
 def _spelled(node: str) -> str:

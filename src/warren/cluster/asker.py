@@ -68,26 +68,47 @@ class Call(NamedTuple):
     answer: Answer
 
 
-class Asker:
-    """`on_applied` hears how far the other node's topology has come."""
+class AskerListener(Protocol):
+    """What the node of an `Asker` hears of it."""
 
+    def applied(self, node: str, revision: int) -> None:
+        """The other node's topology has come to this revision of the store."""
+        ...
+
+    def resumed(self, queue: RemoteQueue) -> None:
+        """Consumers of a mirrored queue are to be served by another master, or again."""
+        ...
+
+    def master_missing(self, queue: RemoteQueue, node: str) -> None:
+        """A mirrored queue is not on the node where it should be, or that node is lost."""
+        ...
+
+
+class _NobodyListens:
+    def applied(self, node: str, revision: int) -> None: ...
+
+    def resumed(self, queue: RemoteQueue) -> None: ...
+
+    def master_missing(self, queue: RemoteQueue, node: str) -> None: ...
+
+
+NOBODY_LISTENS: Final = _NobodyListens()
+
+
+class Asker:
     def __init__(
         self,
         node: str,
         make_answer: Callable[[], Answer],
-        on_applied: Callable[[int], None] | None = None,
+        listener: AskerListener = NOBODY_LISTENS,
     ) -> None:
         self.node = node
         self.credit = Credit(LINK_UNCONFIRMED_BYTES_MAX, Stage.QUEUE)
         self.is_lost = False
         self.output: OutputBuffer | None = None
         self.inquiries = Inquiries(self.tell)
-        # Called when consumers of a mirrored queue are to be served by another home, or again.
-        self.on_resumed: Callable[[RemoteQueue], None] = lambda queue: None
-        # Called when a mirrored queue is not there any more, and has to be looked for.
-        self.on_homeless: Callable[[RemoteQueue], None] = lambda queue: None
+        self.listener = listener
         self._make_answer = make_answer
-        self._on_applied = on_applied
         self._asked = AskedQueues(self._method)
         self._queues = self._asked.queues
         self._next_handle = 1
@@ -153,8 +174,7 @@ class Asker:
             case AnswerBegins() | AnswerPart():
                 self.inquiries.heard(control)
             case Applied(revision):
-                if self._on_applied is not None:
-                    self._on_applied(revision)
+                self.listener.applied(self.node, revision)
             case Ping():
                 pass
             case _:
@@ -286,7 +306,7 @@ class Asker:
     def _lose(self, queue: RemoteQueue, error: SoftError) -> None:
         """It is not there; a mirrored one may be elsewhere."""
         if queue.is_mirrored:
-            self.on_homeless(queue)
+            self.listener.master_missing(queue, self.node)
         else:
             self._forget(queue, error)
 

@@ -7,9 +7,8 @@ copies are concerned, is here too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
-from warren.broker.queue_host import levels_of
+from warren.broker.queue_host import QueueFactory, levels_of
 from warren.broker.vhost import VirtualHost
 from warren.cluster.kept_copies import Levels
 from warren.mirror.mirror import Mirror
@@ -20,37 +19,24 @@ from warren.model.records import QueueName
 from warren.queues.backing import BackingQueue
 from warren.queues.settings import QueueSettings, QueueType
 from warren.storage.variable_queue import VariableQueue
-from warren.storage.vhost_storage import level_name
+from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.streams.log import StreamLog
 from warren.streams.queue import limits_of
 
 
-class Storage(Protocol):
-    """The part of a virtual host's storage that copies use."""
-
-    def backing(self, name: str, durable: bool) -> VariableQueue: ...
-
-    def recovered_levels(self, queue: str) -> list[int]: ...
-
-    def used_below(self, name: str) -> int: ...
-
-
-class Streams(Protocol):
-    """The part of a virtual host's stream store that copies use."""
-
-    def log(self, name: str) -> StreamLog: ...
-
-
 class CopyFiles:
-    def __init__(
-        self,
-        vhosts: Mapping[str, VirtualHost],
-        storages: Mapping[str, Storage],
-        streams: Mapping[str, Streams],
-    ) -> None:
-        self._vhosts = vhosts
-        self._storages = storages
-        self._streams = streams
+    """`factory` has the virtual hosts of this node, and the storage of each."""
+
+    def __init__(self, factory: QueueFactory) -> None:
+        self._factory = factory
+
+    @property
+    def _vhosts(self) -> Mapping[str, VirtualHost]:
+        return self._factory.vhosts
+
+    @property
+    def _storages(self) -> Mapping[str, VhostStorage]:
+        return self._factory.storages
 
     def is_open(self, vhost: str) -> bool:
         return vhost in self._storages
@@ -85,7 +71,7 @@ class CopyFiles:
 
     def log_of(self, name: QueueName) -> StreamLog:
         """Return the stream's log, with what the disk had of it at the start."""
-        log = self._streams[name[0]].log(name[1])
+        log = self._factory.streams[name[0]].log(name[1])
         log.limits = limits_of(self._settings_of(name))
         return log
 

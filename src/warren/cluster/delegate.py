@@ -102,6 +102,20 @@ class Surroundings(Protocol):
         """The management API of the other node wants something of ours."""
         ...
 
+    def applied(self, revision: int) -> None:
+        """The other node's topology has come to this revision of the store."""
+        ...
+
+    def counted(self, news: Counted) -> None:
+        """The other node tells how many connections and channels it has."""
+        ...
+
+    def mirror_frame(self, body: bytes) -> None:
+        """A frame of a mirrored queue's ring."""
+        ...
+
+    def mirror_news(self, news: MirrorNews) -> None: ...
+
 
 class Delegate:
     """`inboxes` are those of the asking node's incarnation, by virtual host and queue."""
@@ -110,14 +124,9 @@ class Delegate:
         self,
         around: Surroundings,
         inboxes: dict[AbstractQueue, Inbox],
-        on_applied: Callable[[int], None],
     ) -> None:
         self._around = around
         self._inboxes = inboxes
-        self._on_applied = on_applied
-        self.on_counted: Callable[[Counted], None] = lambda news: None
-        self.on_mirror_frame: Callable[[bytes], None] = lambda body: None
-        self.on_mirror_news: Callable[[MirrorNews], None] = lambda news: None
         self._served = ServedQueues(self._method, self._message)
         self._handles = self._served.handles
         self._awaited: dict[int, OpenQueue] = {}
@@ -130,7 +139,7 @@ class Delegate:
     def _message(self, message: Message) -> None:
         """For no queue that is open."""
         if message.channel == MIRROR_CHANNEL:
-            self.on_mirror_frame(message.body)
+            self._around.mirror_frame(message.body)
 
     def deliveries(self) -> list[Deliveries]:
         """What its clients have of queues here."""
@@ -196,11 +205,11 @@ class Delegate:
             case Inquire() | WantMore() | Dismiss():
                 self._around.inquired(control)
             case Applied(revision):
-                self._on_applied(revision)
+                self._around.applied(revision)
             case Counted():
-                self.on_counted(control)
+                self._around.counted(control)
             case BecomeMirror() | Held() | OutOfReach() | Kept():
-                self.on_mirror_news(control)
+                self._around.mirror_news(control)
             case Ping():
                 self.tell(Ping())
             case _:

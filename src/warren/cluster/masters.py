@@ -1,8 +1,8 @@
 """Masters: where the clients of this node find a mirrored queue, as a function of the view.
 
-    its master runs, and can be reached         redirect clients there
-    nobody leads, or the master is unreachable  let them wait, if a copy could come forward
-    no copy that could lead is on a node that runs    the queue is down
+its master runs, and can be reached         redirect clients there
+nobody leads, or the master is unreachable  let them wait, if a copy could come forward
+no copy that could lead is on a node that runs    the queue is down
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ ended; then masters are located and copies planned. A decision never sees half o
 
     what has changed                      what is decided again
     ────────────────────────────────────  ──────────────────────────────────────────────────────────
-    a group's record                      what the replica here does; where the master is; its copies
+    a group's record                      what the replica does; where the master is; copies
     a queue, its policy                   which copies it should have
     a session began or ended              where masters are; all copies planned here
     a link came up                        invitations, which may have been lost with the last one;
@@ -28,9 +28,9 @@ event that this is nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Final, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 from warren.cluster.actions import (
     Action,
@@ -90,6 +90,7 @@ from warren.cluster.node_replica import NodeReplica, ReplicaParts
 from warren.cluster.reachability import Reachability
 from warren.cluster.relocations import Relocations
 from warren.cluster.sessions import Session
+from warren.cluster.synchronisation import Synchronisation
 from warren.cluster.view import ViewChange
 from warren.metadata.keys import group_key
 from warren.metadata.store import Change, Check, Delete
@@ -98,6 +99,7 @@ from warren.mirror.group_record import GroupRecord, Member, SessionGone, make_me
 from warren.mirror.instructions import epoch_of
 from warren.mirror.mirror import Mirror
 from warren.mirror.rejoining import Remains
+from warren.mirror.stream_mirror import StreamMirror
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.policy.wanted_copies import Choose
@@ -153,6 +155,28 @@ class ClusterNode:
         """Timers of mirrored queues whose clients wait for a master."""
         self._is_loaded = False
         self._has_session = False
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            StoreChanged: lambda event: self._store_changed(event.changes),
+            SessionPending: self._life_changed,
+            SessionBegun: self._life_changed,
+            QueuesLoaded: self._life_changed,
+            LinkUp: self._link_changed,
+            LinkDown: self._link_changed,
+            LinkGivenUp: self._link_changed,
+            ProcessGone: self._link_changed,
+            FrameArrived: lambda event: self._frame_arrived(event.body),
+            NewsArrived: lambda event: self._news_arrived(event.news),
+            MasterMissing: lambda event: self._locate(event.name, missing_at=event.node),
+            CommitAnswered: lambda event: self._effects.answer(event.token, event.is_stored),
+            TimerFired: lambda event: self._effects.fire(event.token),
+            TurnEnded: lambda event: self._effects.end_turn(),
+            CopyPrepared: lambda event: self._copy_prepared(event.name, event.uid),
+            QueueRenewed: lambda event: self._queue_renewed(event.name, event.is_renewed),
+            MemoryRecovered: lambda event: self._go_on_synchronising(),
+            RelocationWanted: self._wanted,
+            DrainWanted: self._wanted,
+            StopWanted: self._wanted,
+        }
 
     # Events.
 
@@ -160,41 +184,10 @@ class ClusterNode:
         """Decide what follows from an event; the actions are to be done in this order."""
         self._effects.begin()
         try:
-            self._handle(event)
+            self._handlers[type(event)](event)
         finally:
             actions = self._effects.end()
         return actions
-
-    def _handle(self, event: Event) -> None:
-        match event:
-            case FrameArrived(body):
-                self._frame_arrived(body)
-            case TurnEnded():
-                self._effects.end_turn()
-            case NewsArrived(news):
-                self._news_arrived(news)
-            case TimerFired(token):
-                self._effects.fire(token)
-            case CommitAnswered(token, is_stored):
-                self._effects.answer(token, is_stored)
-            case StoreChanged(changes):
-                self._store_changed(changes)
-            case LinkUp() | LinkDown() | LinkGivenUp() | ProcessGone():
-                self._link_changed(event)
-            case SessionPending() | SessionBegun() | QueuesLoaded():
-                self._life_changed(event)
-            case MasterMissing(name, node):
-                self._locate(name, missing_at=node)
-            case CopyPrepared(name, uid):
-                self._copy_prepared(name, uid)
-            case QueueRenewed(name, is_renewed):
-                self._queue_renewed(name, is_renewed)
-            case MemoryRecovered():
-                self._go_on_synchronising()
-            case RelocationWanted() | DrainWanted() | StopWanted():
-                self._wanted(event)
-            case _:
-                assert_never(event)
 
     # The store.
 
@@ -630,6 +623,20 @@ class ClusterNode:
         """Replicas of this node that lead a queue that exists."""
         hosts = [h for h in self.replicas.values() if self.view.topology.record_of(h.name)]
         return [host for host in hosts if host.replica.master is not None]
+
+    def sync_of(self, name: QueueName) -> Synchronisation | None:
+        """Return the synchronisation of a mirrored queue that this node leads, or None."""
+        host = self.replicas.get(name)
+        is_led = host is not None and host.replica.master is not None
+        return host.sync if host is not None and is_led else None
+
+    def stream_mirror_in_sync(self, name: QueueName) -> StreamMirror | None:
+        """Return this node's mirror of a stream, if it lacks nothing."""
+        host, group = self.replicas.get(name), self.view.group_of(name)
+        if host is None or group is None or host.replica.me.id not in group.insync:
+            return None
+        mirror = host.replica.mirror
+        return mirror if isinstance(mirror, StreamMirror) else None
 
     # Wishes of operators.
 

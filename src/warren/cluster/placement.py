@@ -1,4 +1,4 @@
-"""Which node becomes the home of a new queue: RabbitMQ's `queue-master-locator`. Pure."""
+"""Placement of a new queue: which node is its master, by RabbitMQ's `queue-master-locator`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def locator_of(record: QueueRecord, policy: Mapping[str, object], default: Locat
     return default
 
 
-def home_for(
+def master_for(
     locator: Locator,
     here: str,
     masters: Mapping[str, int],
     choose: Callable[[Sequence[str]], str],
 ) -> str:
-    """`masters` says how many queues each living node is the home of; ties go by name."""
+    """`masters`: number of queues that each running node is master of; ties go by name."""
     nodes = sorted(masters)
     if locator is Locator.CLIENT_LOCAL or not nodes:
         return here

@@ -1,4 +1,4 @@
-"""Relocations: masters that move though no policy says so, because `rebalance` wants them elsewhere.
+"""Relocations: masters that move because `rebalance` wants it, though no policy says so.
 
 A destination that has no copy gets one, one that lacks messages is synchronised, and only then the
 master is handed over. A relocation that does not succeed in time is forgotten: the queue stays.

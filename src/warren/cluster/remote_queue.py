@@ -159,7 +159,7 @@ class RemoteQueue(AbstractQueue):
         self.consumers.clear()
         self._names.clear()
         if self._resuming:
-            self.asker.on_resumed(self)
+            self.asker.listener.resumed(self)
 
     def disconnected(self) -> None:
         """The link broke. The home has taken back what our consumers had."""

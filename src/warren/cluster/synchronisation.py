@@ -1,4 +1,4 @@
-"""Synchronisation of one queue's mirrors, as far as the node that leads the queue has a part in it."""
+"""Synchronisation of a queue's mirrors: what it needs of the node that leads the queue."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from warren.mirror.stream_copier import StreamCopier
 from warren.mirror.stream_master import StreamMaster
 from warren.mirror.sync_pace import SyncSettings
 from warren.mirror.synchroniser import SyncEvent, Synchroniser
+from warren.model.logs import EventLog
 from warren.model.records import QueueName, describe_queue
 from warren.policy.wanted_copies import Mirroring, mirroring_of
-from warren.model.logs import EventLog
 
 _log = EventLog("mirror")
 

@@ -6,9 +6,10 @@
     topology   queues and policies, as the broker has applied them
     drained    nodes that are out of service
 
-A change of the store is applied in one order: first the topology (by the broker, before the machine
-is told), then groups, then sessions. Only when all of it is in the view is anything decided, so no
-decision is made from a policy that has been replaced or a session that has ended in the same change.
+A change of the store is applied in one order: first the topology (by the broker, before the
+machine is told), then groups, then sessions. Only when all of it is in the view is anything
+decided, so no decision is made from a policy that has been replaced, or a session that has ended,
+in the same change.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def build_application(node: Node) -> Starlette:
     dispatch = Dispatch(node, resources)
     site = Site(node, dispatch, resources)
     if node.cluster is not None:
-        node.cluster.links.answerer = answering(dispatch)
+        node.cluster.links.answer_with(answering(dispatch))
     return Starlette(
         routes=[
             ready_route(lambda: node.is_ready),

@@ -14,7 +14,6 @@ from typing import TypeAlias
 from warren.model.fields import EMPTY_TABLE, Table
 from warren.model.json_terms import JsonValue
 
-
 QueueName: TypeAlias = tuple[str, str]
 """A virtual host, and the name of a queue in it."""
 

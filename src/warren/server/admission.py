@@ -31,10 +31,14 @@ class Admission:
         self._guard = guard
         self._activity = activity
         self.counts: Counts = Counter()
-        # Set by a cluster, whose limits are about all nodes: what is counted elsewhere, and who
-        # is told when a count changes.
-        self.elsewhere: Callable[[Scope, str], int] = lambda scope, name: 0
-        self.on_change: Callable[[Scope, str], None] | None = None
+        self._elsewhere: Callable[[Scope, str], int] | None = None
+        self._on_change: Callable[[Scope, str], None] | None = None
+
+    def count_elsewhere(
+        self, elsewhere: Callable[[Scope, str], int], on_change: Callable[[Scope, str], None]
+    ) -> None:
+        """Count what other nodes of the cluster have, too; `on_change` tells them our counts."""
+        self._elsewhere, self._on_change = elsewhere, on_change
 
     def handshake(
         self, settings: HandshakeSettings, peer_host: str, tell: Callable[[Login], None]
@@ -97,7 +101,8 @@ class Admission:
         self._add(Scope.USER_CHANNELS, user.name, -1)
 
     def _count(self, scope: Scope, name: str) -> int:
-        return self.counts[scope.value, name] + self.elsewhere(scope, name)
+        here = self.counts[scope.value, name]
+        return here if self._elsewhere is None else here + self._elsewhere(scope, name)
 
     def _add(self, scope: Scope, name: str, number: int) -> None:
         key = scope.value, name
@@ -105,5 +110,5 @@ class Admission:
         assert self.counts[key] >= 0, f"{key} left more often than it entered"
         if not self.counts[key]:
             del self.counts[key]
-        if self.on_change is not None:
-            self.on_change(scope, name)
+        if self._on_change is not None:
+            self._on_change(scope, name)

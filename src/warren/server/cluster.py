@@ -1,31 +1,48 @@
-"""A node's life in a cluster: its session, the others' sessions, links, and homes of queues.
+"""A node's life in a cluster: its session, and the asyncio around the machine that decides.
 
     session of this node put -> others see it, link to us, and wait for us before they say ok
     session of another put   -> link to it, its queues get an asker
-    session of another gone  -> its queues are down: publishes refused, consumers cancelled
+    session of another gone  -> its queues are down, or another copy leads them
     our own session gone     -> a new life: another lease, another session (`session_keeper`)
 
-The session goes up last at a start and down first at a stop.
+What follows from any of this for queues is decided by `cluster/node.py`; `cluster_shell` carries it
+out. The session goes up last at a start and down first at a stop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import platform
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from warren import __version__
 from warren.broker.broker import Broker
-from warren.broker.vhost import VirtualHost
-from warren.cluster.asker import Asker, reply_desk_of
+from warren.cluster.asker import reply_desk_of
+from warren.cluster.control import Control, Counted, MirrorNews, OpenQueue
+from warren.cluster.events import (
+    DrainWanted,
+    FrameArrived,
+    LinkDown,
+    LinkGivenUp,
+    LinkUp,
+    MasterMissing,
+    NewsArrived,
+    ProcessGone,
+    QueuesLoaded,
+    SessionBegun,
+    SessionPending,
+    StopWanted,
+    StoreChanged,
+)
+from warren.cluster.inbox import Inbox
+from warren.cluster.leaving import HAND_OVER_MS_MAX
+from warren.cluster.lifetimes import is_only_on
 from warren.cluster.link_handshake import Identity
 from warren.cluster.node_states import Listener, NodeState
-from warren.cluster.placement import Locator, home_for, locator_of
+from warren.cluster.queue_moves import make_inbox
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import (
     SESSION_TTL_S,
@@ -36,32 +53,22 @@ from warren.cluster.sessions import (
 )
 from warren.cluster.tallies import Scope, Tallies
 from warren.metadata.directory_lock import DirectoryLock
-from warren.metadata.keys import KeyKind, node_key, node_state_key, parse_key, prefix
-from warren.metadata.store import (
-    Change,
-    Check,
-    Delete,
-    Lease,
-    MetadataError,
-    MetadataUnavailable,
-    Put,
-)
-from warren.model.errors import AmqpError
+from warren.metadata.keys import KeyKind, node_key, node_state_key, prefix
+from warren.metadata.store import Change, Check, Delete, Lease, MetadataUnavailable, Put
 from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
-from warren.policy.wanted_copies import nodes_for_masters
-from warren.queues.settings import QueueSettings
+from warren.queues.boundary import AbstractQueue
 from warren.server.applied_reports import AppliedReports
+from warren.server.cluster_placement import ClusterPlacement
+from warren.server.cluster_shell import ClusterShell
 from warren.server.cluster_store import ClusterStore
 from warren.server.config import Config
 from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext, new_token
+from warren.server.forgetting import forget_copies
 from warren.server.links import Links
 from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
-from warren.server.mirroring.forgetting import forget_copies
-from warren.server.mirroring.homes import Homes
-from warren.server.mirroring.mirrors import Mirrors
 from warren.server.namesake import is_answering
 from warren.server.node_states import NodeStates, Own
 from warren.server.partition_handling import explain_strategy
@@ -76,59 +83,61 @@ NAME_WAIT_S_MAX: Final = SESSION_TTL_S + 3.0
 NAME_RETRY_S: Final = 0.5
 # Connections and channels that come and go within this time are told of together.
 TALLY_S: Final = 0.05
+OPEN_AGAIN_S: Final = 0.01
+"""After this time a queue is looked for again that is about to have its master here."""
+LEAVE_S_MAX: Final = HAND_OVER_MS_MAX / 1000 + 5.0
+"""The machine ends a hand-over by itself; the rest is for what it then writes down."""
 
 _log = EventLog("cluster")
 
 
+class NodeOfCluster(Protocol):
+    """The node around a cluster's life."""
+
+    def give_up(self, reason: str) -> None:
+        """Stop: this node must not go on as it is."""
+        ...
+
+    def stop_from_inside(self) -> None: ...
+
+    def listeners(self) -> list[Listener]:
+        """Where this node listens."""
+        ...
+
+
 class Cluster:
-    def __init__(self, context: ConnectionContext, store: ClusterStore) -> None:
+    def __init__(
+        self,
+        context: ConnectionContext,
+        store: ClusterStore,
+        placement: ClusterPlacement,
+        node: NodeOfCluster,
+    ) -> None:
         config = context.config
         self.name = config.name
-        self.incarnation = ""
-        """Of the session put last."""
         self.keeper = SessionKeeper(context, self._put_session)
-        self.sessions: dict[str, Session] = {}
         self._context = context
         self._store = store
+        self._node = node
         self.lock = DirectoryLock(config.data_dir)
         self._lease_file = config.data_dir / LEASE_FILE
-        self._lost_askers: dict[str, Asker] = {}
         self._reply_desks: dict[str, RemoteQueue] = {}
-        # Whoever runs the node sets this: what to do when it must not go on.
-        self.give_up: Callable[[str], None] = lambda reason: None
-        # Where this node listens; whoever starts it knows.
-        self.listeners: Callable[[], list[Listener]] = list
         secret = config.cluster_secret.encode()
         me = Identity(store.namespace, self.name, new_token(), __version__, secret)
-        self.links = Links(context, me)
-        self.links.on_applied = store.applied.heard
-        self._strangers = Strangers(self.name, store.namespace, self._must_stop)
-        self.links.on_refused = self._strangers.refused
+        self.shell = ClusterShell(context, store, self)
+        self.node = self.shell.node
+        self.view = self.shell.view
+        placement.use(self.shell, context)
+        self.links = Links(context, me, self)
+        self.shell.use_links(self.links)
+        self._strangers = Strangers(self.name, store.namespace, node.give_up)
         self._reports = AppliedReports(self.links, store)
-        self.membership = Membership(context, store)
-        self.is_drained = False
+        self.membership = Membership(context, store, self, node.stop_from_inside)
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
         self.states = NodeStates(own, store, context.brake.board)
-        self._count_over_all_nodes()
-        self.links.on_dead = self._end_session_of
-        self.mirrors = Mirrors(self, context)
-        self.homes = Homes(self, context)
-        self.links.user = self.mirrors
-        context.queue_factory.node = self.name
-        context.queue_factory.make_remote = self.make_remote
-        context.reply_registry.node = self.name
-        context.reply_registry.desk_of = self._reply_desks.get
-        self.broker.place_queue = self.place
-        self.broker.lease_of_node = self.lease_of
-        self.broker.lease_of_no_node = lambda: None
-        self.broker.on_bereft = lambda vhost: context.spawn(self._remove_bereft(vhost))
-        self.broker.lease_ttl_s = SESSION_TTL_S
-        self.broker.companions_of_queue = self.mirrors.groups.keys_of
-        self.broker.outlives_home = self.mirrors.lifetimes.outlives_home
-        self.broker.is_masterless = self.mirrors.lifetimes.is_masterless
-        self.membership.is_only_on = self.mirrors.lifetimes.is_only_on
-        self.membership.forget_copies = partial(forget_copies, store)
-        self.broker.until_ready = self.mirrors.keeper.until_mirrored
+        self.tallies = Tallies(context.admission.counts)
+        context.admission.count_elsewhere(self.tallies.elsewhere, self._count_changed)
+        context.reply_registry.join_cluster(self.name, self._reply_desks.get)
 
     @property
     def store(self) -> ClusterStore:
@@ -140,7 +149,11 @@ class Cluster:
 
     @property
     def running_nodes(self) -> list[str]:
-        return sorted({self.name, *self.links.nodes})
+        return self.view.running_nodes
+
+    @property
+    def nodes_taking_part(self) -> list[str]:
+        return self.view.nodes_in_service
 
     # Life.
 
@@ -149,25 +162,32 @@ class Cluster:
         self.links.bind(Endpoint(self._context.config.http_ip, self._context.config.cluster_port))
 
     async def follow(self) -> None:
-        """The store is open, the topology not yet built: know the others first."""
+        """The store is open, the topology not yet built: know the other nodes first."""
         self._store.watch(self.membership.follow)
         await self.membership.check()
         await self._end_last_life()
         await remove_leftovers(self._store)
         for follow, kind in (
             (self._strangers.follow, KeyKind.NODE),
-            (self._on_changes, KeyKind.NODE),
             (self.states.follow, KeyKind.NODE_STATE),
         ):
             self._store.watch(follow)
-            records = await self._store.range(prefix(kind))
-            follow([Change(record.key, record) for record in records])
+            follow(await self._stored(kind))
+        self._store.watch(self.shell.store_changed)
+        for kind in (KeyKind.NODE_STATE, KeyKind.GROUP, KeyKind.NODE):
+            self.shell.tell(StoreChanged(await self._stored(kind)))
         await self._require_name()
-        await self.mirrors.load()
+
+    async def _stored(self, kind: KeyKind) -> list[Change]:
+        return [Change(record.key, record) for record in await self._store.range(prefix(kind))]
 
     async def keep_rooms_ready(self, messages: MessageStorage) -> None:
-        """The storage of what there is has been opened; see to what is yet to come."""
-        await keep_rooms_ready(self._store, messages, self._must_stop)
+        """Open the storage of virtual hosts that are created from now on."""
+        await keep_rooms_ready(self._store, messages, self._node.give_up)
+
+    def queues_loaded(self) -> None:
+        """All queues exist: keep what the disk has of their copies."""
+        self.shell.tell(QueuesLoaded())
 
     async def join(self) -> None:
         """Everything is in place: let the others know. Raises NotWelcome or NameTaken."""
@@ -178,7 +198,6 @@ class Cluster:
         await self.membership.enrol()
         explain_strategy(self._context.config.partition_handling)
         self.states.start()
-        self.mirrors.start()
         _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
 
     async def _require_name(self) -> None:
@@ -197,12 +216,13 @@ class Cluster:
         )
 
     async def _put_session(self, lease: Lease) -> None:
-        """Another life; a predecessor of our name may take a while to go. Raises NameTaken."""
-        self.incarnation = new_token()
+        """Begin another life; a predecessor's session may take a while to end. Raises NameTaken."""
+        incarnation = new_token()
+        self.shell.tell(SessionPending(incarnation))
         await asyncio.to_thread(_write_lease, self._lease_file, lease)
         key = node_key(self.name)
         deadline = asyncio.get_running_loop().time() + NAME_WAIT_S_MAX
-        put = Put(key, encode_session(self._session(lease)), lease)
+        put = Put(key, encode_session(self._session(incarnation, lease)), lease)
         while not await self._store.tell(put, Check(key, 0)):
             if asyncio.get_running_loop().time() > deadline:
                 raise self._name_taken()
@@ -210,12 +230,12 @@ class Cluster:
         # The others have forgotten what went with the old session.
         self.states.tell()
         self.links.tell(self.tallies.whole())
-        self.mirrors.session_renewed()
+        self.shell.tell(SessionBegun())
 
     async def leave(self) -> None:
         """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
         if not self._context.tenure.is_frozen:
-            await self.mirrors.lifetimes.stop()
+            await self.shell.leave(StopWanted(), LEAVE_S_MAX)
         self._store.leave()
         await self.keeper.stop()
         self.states.stop()
@@ -231,22 +251,19 @@ class Cluster:
         self._reports.stop()
         self.links.close()
 
-    def _must_stop(self, reason: str) -> None:
-        self.give_up(reason)
-
     async def _end_last_life(self) -> None:
         """A killed predecessor's session would last a while; this directory is ours alone."""
         lease_id = await asyncio.to_thread(_read_lease, self._lease_file)
         if lease_id:
             await self._store.revoke(Lease(lease_id, SESSION_TTL_S))
 
-    def _session(self, lease: Lease) -> Session:
+    def _session(self, incarnation: str, lease: Lease) -> Session:
         config = self._context.config
         host = self.links.endpoint.host or "127.0.0.1"
         amqp = config.tcp_listeners[0].port if config.tcp_listeners else 0
         return Session(
             node=self.name,
-            incarnation=self.incarnation,
+            incarnation=incarnation,
             lease=lease.id,
             cluster_host=host,
             cluster_port=self.links.endpoint.port,
@@ -256,147 +273,108 @@ class Cluster:
             links_over_tls=self.links.client_tls is not None,
         )
 
-    # Other nodes.
+    # What the machine has decided about sessions.
 
-    def _on_changes(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            key = parse_key(change.key)
-            if key is None or key.kind is not KeyKind.NODE:
-                continue
-            session = decode_session(change.record.value) if change.record is not None else None
-            if key.parts[0] == self.name:
-                if session is None or session.incarnation != self.incarnation:
-                    self.keeper.session_gone()
-            elif session is None:
-                self._left(key.parts[0])
-            else:
-                self._joined(session)
+    def own_session_lost(self) -> None:
+        self.keeper.session_gone()
 
-    def _joined(self, session: Session) -> None:
-        old = self.sessions.get(session.node)
-        if old == session:
-            return
-        if old is not None:
-            self._left(session.node)
-        self.sessions[session.node] = session
+    def node_connected(self, session: Session) -> None:
         self._store.applied.joined(session.node)
         address = Endpoint(session.cluster_host, session.cluster_port)
         node = self.links.add(session.node, address, session.links_over_tls)
-        for queue in self._queues_of(session.node):
-            if self.mirrors.groups.group_of(queue.record) is None:
-                queue.asker = node.asker
-            else:
-                self.homes.rehome((queue.record.vhost, queue.record.name))
         self._reply_desks[session.node] = reply_desk_of(node.asker)
-        self.homes.node_is_up(session.node)
+        self.shell.moves.node_connected(session.node)
         _log.info("node is up", node=session.node, address=address, version=session.version)
 
-    def _left(self, name: str) -> None:
-        session = self.sessions.pop(name, None)
-        if session is None:
-            return
-        del self._reply_desks[name]
-        self.links.remove(name)
-        self.homes.node_is_down(name)
-        self._store.applied.left(name)
-        self.tallies.forget(name)
-        self.mirrors.session_ended(name, session.incarnation)
-        _log.warning("node is down", node=name)
+    def node_disconnected(self, session: Session) -> None:
+        del self._reply_desks[session.node]
+        self.links.remove(session.node)
+        self._store.applied.left(session.node)
+        self.tallies.forget(session.node)
+        _log.warning("node is down", node=session.node)
 
-    async def _end_session_of(self, name: str) -> None:
-        """A node's door is shut: waiting for its session to end would only keep clients waiting.
+    # What links tell.
 
-        The lease is that of the life whose link broke; a later life has another.
-        """
-        session = self.sessions.get(name)
-        if session is not None:
-            _log.warning("node has shut its port: its session is ended", node=name)
-            with suppress(MetadataUnavailable):
-                await self._store.revoke(Lease(session.lease, SESSION_TTL_S))
+    def applied(self, node: str, revision: int) -> None:
+        self._store.applied.heard(node, revision)
 
-    async def _remove_bereft(self, vhost: VirtualHost) -> None:
-        """A node's transient queues are gone: all nodes see to what goes along, the first wins."""
-        with suppress(MetadataError, AmqpError):
-            await vhost.remove_bereft()
+    def counted(self, node: str, news: Counted) -> None:
+        self.tallies.heard(node, news)
 
-    def _queues_of(self, node: str) -> list[RemoteQueue]:
-        return [
-            queue
-            for vhost in self.broker.vhosts.values()
-            for queue in vhost.queues.values()
-            if isinstance(queue, RemoteQueue) and self.mirrors.groups.home_of(queue.record) == node
-        ]
+    def greetings(self) -> Sequence[Control]:
+        return self.tallies.whole()
 
-    def lease_of(self, node: str) -> Lease | None:
-        """What something transient at that node is put with; None for this node."""
-        session = self.sessions.get(node)
-        return None if session is None else Lease(session.lease, SESSION_TTL_S)
+    def process_gone(self, node: str) -> None:
+        self.shell.tell(ProcessGone(node))
+
+    def refused_for_good(self, node: str, reason: str) -> None:
+        self._strangers.refused(node, reason)
+
+    def given_up(self, node: str) -> None:
+        self.shell.tell(LinkGivenUp(node))
+
+    def link_up(self, node: str) -> None:
+        self.shell.tell(LinkUp(node))
+
+    def link_down(self, node: str) -> None:
+        self.shell.tell(LinkDown(node))
+
+    def mirror_frame(self, body: bytes) -> None:
+        self.shell.tell(FrameArrived(body))
+
+    def mirror_news(self, news: MirrorNews) -> None:
+        self.shell.tell(NewsArrived(news))
+
+    def resumed(self, queue: RemoteQueue) -> None:
+        self._context.spawn(queue.resume_consumers())
+
+    def master_missing(self, queue: RemoteQueue, node: str) -> None:
+        self.shell.tell(MasterMissing((queue.record.vhost, queue.record.name), node))
+
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+        return make_inbox(queue, control)
+
+    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        """The other node may have heard before us that we lead."""
+        if (control.vhost, control.queue) not in self.node.replicas:
+            return False
+        asyncio.get_running_loop().call_later(OPEN_AGAIN_S, again, control)
+        return True
 
     # What all nodes know of each other.
 
+    async def drain(self) -> None:
+        """Take this node out of service: other nodes lead what they have synchronised copies of."""
+        left = self.shell.leave(DrainWanted(True), LEAVE_S_MAX)
+        self.states.tell()
+        await left
+
+    def revive(self) -> None:
+        self.shell.tell(DrainWanted(False))
+        self.states.tell()
+
+    def is_only_on(self, record: QueueRecord, node: str) -> bool:
+        return is_only_on(self.view, record, node)
+
+    async def forget_copies(self, node: str) -> None:
+        await forget_copies(self._store, node)
+
     def is_node_drained(self, node: str) -> bool:
-        if node == self.name:
-            return self.is_drained
-        state = self.states.others.get(node)
-        return state is not None and state.is_drained
+        return node in self.view.drained
 
     def _own_state(self) -> NodeState:
         alarms = self._context.brake.board.alarms
         return NodeState(
             {alarm.resource.value: alarm.since_s for alarm in alarms if alarm.node == self.name},
-            self.is_drained,
-            tuple(self.listeners()),
+            self.name in self.view.drained,
+            tuple(self._node.listeners()),
             platform.python_version(),
         )
-
-    def _count_over_all_nodes(self) -> None:
-        admission = self._context.admission
-        self.tallies = Tallies(admission.counts)
-        self.links.on_counted = self.tallies.heard
-        self.links.greetings = self.tallies.whole
-        admission.elsewhere = self.tallies.elsewhere
-        admission.on_change = self._count_changed
 
     def _count_changed(self, scope: Scope, name: str) -> None:
         if self.tallies.changed(scope, name):
             loop = asyncio.get_running_loop()
             loop.call_later(TALLY_S, lambda: self.links.tell(self.tallies.news()))
-
-    # Homes of queues.
-
-    def make_remote(self, record: QueueRecord, settings: QueueSettings) -> RemoteQueue:
-        remote = RemoteQueue(record, settings, self._asker_of(self.mirrors.groups.home_of(record)))
-        self.homes.note(remote)
-        if remote.is_mirrored and remote.asker.is_lost:
-            self.homes.await_home(remote)
-        return remote
-
-    def _asker_of(self, node: str) -> Asker:
-        if node in self.links.nodes:
-            return self.links.nodes[node].asker
-        if node not in self._lost_askers:
-            asker = Asker(node, asyncio.get_running_loop().create_future)
-            asker.is_lost = True
-            self._lost_askers[node] = asker
-        return self._lost_askers[node]
-
-    @property
-    def nodes_taking_part(self) -> list[str]:
-        """Those that run and are in service."""
-        return [node for node in self.running_nodes if not self.is_node_drained(node)]
-
-    def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
-        """Exclusive queues live and die with a connection, so they stay where that is."""
-        configured = Locator(self._context.config.queue_master_locator)
-        locator = locator_of(record, policy, configured)
-        if record.exclusive or locator is Locator.CLIENT_LOCAL:
-            return self.name
-        counts = self.mirrors.groups.moved_masters()
-        for vhost in self.broker.vhosts.values():
-            counts.update(vhost.homes)
-        candidates = nodes_for_masters(policy, self.nodes_taking_part)
-        masters = {node: counts[node] for node in candidates}
-        return home_for(locator, self.name, masters, random.choice)
 
 
 def _http_url(config: Config) -> str:

@@ -11,21 +11,27 @@ no harm: each step is a compare-and-set that every node obeys, as if another nod
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 from warren.auth.access import AccessControl
 from warren.broker.broker import Broker
+from warren.broker.placement import SingleNode
+from warren.cluster.lifetimes import is_only_on
 from warren.cluster.members import NotInCluster
+from warren.cluster.view import ClusterView
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import EtcdAddress
-from warren.metadata.keys import KeyKind, group_key, member_key, node_key, parse_key, prefix
-from warren.metadata.store import Check, Delete, MetadataStore
-from warren.mirror.group_record import decode_record, node_of
+from warren.metadata.keys import KeyKind, member_key, node_key, parse_key, prefix
+from warren.metadata.store import Change, Check, Delete, MetadataStore
 from warren.model.counters import MessageCounters
-from warren.model.records import QueueRecord
+from warren.model.records import QueueName, QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
 from warren.server.clock import LoopClock
 from warren.server.context import new_token
-from warren.server.mirroring.forgetting import forget_copies
+from warren.server.forgetting import forget_copies
 
 
 class CannotForget(Exception):
@@ -56,6 +62,39 @@ class StoredQueue(AbstractQueue):
         self.is_deleted = True
 
 
+class NoTopology:
+    """The topology of a view that is asked for groups alone."""
+
+    def record_of(self, name: QueueName) -> QueueRecord | None:
+        return None
+
+    def policy_of(self, record: QueueRecord) -> Mapping[str, object]:
+        return {}
+
+    def is_here(self, name: QueueName) -> bool:
+        return False
+
+    def names(self) -> Sequence[QueueName]:
+        return ()
+
+    def names_here(self, vhost: str | None = None) -> list[QueueName]:
+        return []
+
+    def masters_declared(self) -> Counter[str]:
+        return Counter()
+
+
+class OfflinePlacement(SingleNode):
+    """The placement of a broker that only deletes: mirrored queues go with their groups."""
+
+    def __init__(self, view: ClusterView) -> None:
+        super().__init__(StoredQueue)
+        self._view = view
+
+    def companions(self, vhost: str, queue: str) -> Sequence[str]:
+        return self._view.group_keys(vhost, queue)
+
+
 async def forget_offline(address: EtcdAddress, cluster: str, node: str) -> int:
     """For good, with the queues that it alone had; says how many those were.
 
@@ -82,24 +121,20 @@ async def _require_nobody_runs(store: MetadataStore) -> None:
 
 
 async def _drop_queues(store: MetadataStore, node: str) -> int:
-    broker = Broker(store, AccessControl(), StoredQueue, new_token, LoopClock())
-    groups = {
-        _parts(record.key): decode_record(record.value)
-        for record in await store.range(prefix(KeyKind.GROUP))
-    }
-    broker.companions_of_queue = lambda *name: [group_key(*name)] if name in groups else []
-
-    def is_lost(record: QueueRecord) -> bool:
-        group = groups.get((record.vhost, record.name))
-        if group is None:
-            return record.node == node
-        return all(node_of(member) == node for member in group.insync)
-
+    view = ClusterView("", NoTopology())
+    view.apply([Change(r.key, r) for r in await store.range(prefix(KeyKind.GROUP))])
+    placement = OfflinePlacement(view)
+    broker = Broker(store, AccessControl(), placement, new_token, LoopClock())
     await broker.start()
     try:
-        return sum([await vhost.drop_lost(is_lost) for vhost in broker.vhosts.values()])
+        vhosts = broker.vhosts.values()
+        return sum([await v.drop_lost(partial(_is_lost, view, node)) for v in vhosts])
     finally:
         await broker.stop()
+
+
+def _is_lost(view: ClusterView, node: str, record: QueueRecord) -> bool:
+    return is_only_on(view, record, node)
 
 
 def _parts(key: str) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from warren.broker.vhost import VirtualHost
 from warren.cluster.asker import Asker
@@ -65,27 +65,50 @@ LINKS_ACCEPTED_MAX: Final = 1_024
 _log = EventLog("link")
 
 
-class LinkUser:
-    """Who else uses links, besides remote queues: mirrored queues do, in a class of their own."""
+class LinkListener(Protocol):
+    """What the node hears of its links, and what links ask it."""
 
-    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
-        return Inbox(queue, control.origin)
+    def applied(self, node: str, revision: int) -> None:
+        """Another node's topology has come to this revision of the store."""
+        ...
 
-    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
-        """Whether this node is about to be that queue's home."""
-        return False
+    def counted(self, node: str, news: Counted) -> None:
+        """Another node tells how many connections and channels it has."""
+        ...
 
-    def frame_arrived(self, body: bytes) -> None: ...
+    def greetings(self) -> Sequence[Control]:
+        """What a node is told as soon as there is a link to it."""
+        ...
 
-    def news_arrived(self, news: MirrorNews) -> None: ...
+    def process_gone(self, node: str) -> None:
+        """A node's port refuses connections where there was a link before."""
+        ...
+
+    def refused_for_good(self, node: str, reason: str) -> None:
+        """A node will never let this one in: another secret, or another protocol."""
+        ...
+
+    def given_up(self, node: str) -> None:
+        """There was no link for so long that clients do not wait any more."""
+        ...
 
     def link_up(self, node: str) -> None: ...
 
     def link_down(self, node: str) -> None: ...
 
+    def mirror_frame(self, body: bytes) -> None: ...
+
+    def mirror_news(self, news: MirrorNews) -> None: ...
+
     def resumed(self, queue: RemoteQueue) -> None: ...
 
-    def homeless(self, queue: RemoteQueue) -> None: ...
+    def master_missing(self, queue: RemoteQueue, node: str) -> None: ...
+
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox: ...
+
+    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        """True if this node is about to be that queue's master; then `again` is called."""
+        ...
 
 
 class ServedLink:
@@ -93,7 +116,7 @@ class ServedLink:
 
     def __init__(self, links: Links, link: LinkProtocol) -> None:
         context = links.context
-        self._user = links.user
+        self._listener = links.listener
         self.peer = link.peer
         self.output = link.outgoing.output
         self.turn_clock = context.turn_clock
@@ -114,13 +137,25 @@ class ServedLink:
         return self._context.spawn(work)
 
     def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
-        return self._user.make_inbox(queue, control)
+        return self._listener.make_inbox(queue, control)
 
     def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
-        return self._user.comes_home(control, again)
+        return self._listener.comes_home(control, again)
 
     def inquired(self, control: OfAsker) -> None:
         self.inquiries.heard(control)
+
+    def applied(self, revision: int) -> None:
+        self._listener.applied(self.peer, revision)
+
+    def counted(self, news: Counted) -> None:
+        self._listener.counted(self.peer, news)
+
+    def mirror_frame(self, body: bytes) -> None:
+        self._listener.mirror_frame(body)
+
+    def mirror_news(self, news: MirrorNews) -> None:
+        self._listener.mirror_news(news)
 
 
 class AskedNode:
@@ -134,9 +169,7 @@ class AskedNode:
         self.is_tried = asyncio.Event()
         self.refusal: str | None = None
         """Why it will never let us in, if so."""
-        self.asker = Asker(name, loop.create_future, lambda r: links.on_applied(name, r))
-        self.asker.on_resumed = links.user.resumed
-        self.asker.on_homeless = links.user.homeless
+        self.asker = Asker(name, loop.create_future, links.listener)
         self._links = links
         self._link: LinkProtocol | None = None
         self._me = replace(links.me, incarnation=secrets.token_hex(NONCE_BYTES))
@@ -176,15 +209,17 @@ class AskedNode:
                 reason = await lost
                 self.asker.disconnected()
                 linked_at = loop.time()
-                self._links.user.link_down(self.name)
-            _log.warning("no link", node=self.name, address=self.address, reason=reason)
-            on_dead = self._links.on_dead
-            is_dead = self._has_stood and self._refusals == REFUSALS_OF_THE_DEAD
-            if is_dead and on_dead is not None:
-                await on_dead(self.name)
+                self._links.listener.link_down(self.name)
+            _log.warning(
+                "cannot connect to node", node=self.name, address=self.address, reason=reason
+            )
+            listener = self._links.listener
+            if self._has_stood and self._refusals == REFUSALS_OF_THE_DEAD:
+                listener.process_gone(self.name)
             if self.refusal is not None:
-                self._links.on_refused(self.name, self.refusal)
+                listener.refused_for_good(self.name, self.refusal)
             if not self.asker.is_lost and loop.time() - linked_at > LINKLESS_S_MAX:
+                listener.given_up(self.name)
                 self.asker.lost()
             await asyncio.sleep(wait_s)
             if self._refusals == 0 or self._refusals > REFUSALS_OF_THE_DEAD:
@@ -250,22 +285,15 @@ class AskedNode:
 
 
 class Links:
-    def __init__(self, context: ConnectionContext, me: Identity) -> None:
+    def __init__(self, context: ConnectionContext, me: Identity, listener: LinkListener) -> None:
         self.context = context
         self.me = me
+        self.listener = listener
         self.nodes: dict[str, AskedNode] = {}
         self._tls: TlsAcceptor | None = None
-        self.on_applied: Callable[[str, int], None] = lambda node, revision: None
-        self.on_counted: Callable[[str, Counted], None] = lambda node, news: None
-        # What a node is told as soon as there is a link to it.
-        self.greetings: Callable[[], Sequence[Control]] = tuple
         self.answerer: Answerer = nobody_answers
-        """Of what the management API of other nodes asks ours, which sets it before `open`."""
-        self.on_dead: Callable[[str], Awaitable[None]] | None = None
-        self.on_refused: Callable[[str, str], None] = lambda node, reason: None
         self.revision = 0
-        """Of the store, that our topology has come to."""
-        self.user = LinkUser()
+        """Revision of the store that the local topology has applied."""
         self._accepted: dict[LinkProtocol, tuple[Delegate, ServedLink]] = {}
         # Of each node's last asker. They outlive a session: who comes back goes on counting.
         self._inboxes: dict[str, tuple[str, dict[AbstractQueue, Inbox]]] = {}
@@ -348,11 +376,11 @@ class Links:
                 node.asker.tell(control)
 
     def introduce(self, node: AskedNode) -> None:
-        _log.info("link stands", node=node.name, address=node.address)
+        _log.info("connected to node", node=node.name, address=node.address)
         node.say_applied(self.revision)
-        for control in self.greetings():
+        for control in self.listener.greetings():
             node.asker.tell(control)
-        self.user.link_up(node.name)
+        self.listener.link_up(node.name)
 
     async def meet(self) -> None:
         """Try all others once. Raises NotWelcome if one of them will never let us in."""
@@ -394,10 +422,7 @@ class Links:
             inboxes = {}
             self._inboxes[peer.node] = (peer.incarnation, inboxes)
         served = ServedLink(self, link)
-        delegate = Delegate(served, inboxes, lambda r: self.on_applied(peer.node, r))
-        delegate.on_counted = lambda news: self.on_counted(peer.node, news)
-        delegate.on_mirror_frame = self.user.frame_arrived
-        delegate.on_mirror_news = self.user.news_arrived
+        delegate = Delegate(served, inboxes)
         self._arriving.discard(link)
         self._accepted[link] = (delegate, served)
         link.begin(delegate)
@@ -406,8 +431,17 @@ class Links:
         """What clients of other nodes have of queues here."""
         return [each for delegate, _ in self._accepted.values() for each in delegate.deliveries()]
 
-    def moved(self, queue: Queue) -> None:
-        """A queue that was here has another home."""
+    def client_of(self, node: str) -> Asker | None:
+        """The asking side of the link to a node; None if the node has no session."""
+        asked = self.nodes.get(node)
+        return None if asked is None else asked.asker
+
+    def answer_with(self, answerer: Answerer) -> None:
+        """Set what answers the management API of other nodes; before `open`."""
+        self.answerer = answerer
+
+    def queue_moved(self, queue: Queue) -> None:
+        """A queue that was served here has another master."""
         for delegate, _ in tuple(self._accepted.values()):
             delegate.moved(queue)
 

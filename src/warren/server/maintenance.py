@@ -39,16 +39,18 @@ class Maintenance:
         self._listener.suspend()
         for connection in self._connections:
             connection.shut_down(DRAIN_REASON)
-        self._tell(True)
+        self.is_drained = True
         if self._cluster is not None:
-            await self._cluster.mirrors.lifetimes.hand_over_all()
+            await self._cluster.drain()
 
     async def revive(self) -> None:
         """Raises CannotListenError if somebody has taken an address meanwhile."""
         if not self.is_drained:
             return
         await self._listener.resume()
-        self._tell(False)
+        self.is_drained = False
+        if self._cluster is not None:
+            self._cluster.revive()
         _log.warning("node is in service again")
 
     async def retire(self, is_forced: bool) -> None:
@@ -68,9 +70,3 @@ class Maintenance:
                     await self.revive()
                 raise
             _log.warning("node leaves without telling its cluster")
-
-    def _tell(self, is_drained: bool) -> None:
-        self.is_drained = is_drained
-        if self._cluster is not None:
-            self._cluster.is_drained = is_drained
-            self._cluster.states.tell()

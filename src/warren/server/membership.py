@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -31,20 +32,38 @@ from warren.server.data_directory import MEMBER_FILE
 _log = EventLog("cluster")
 
 
-class Membership:
-    """`members` are all there are, this node too once it has enrolled."""
+class QueuesOfNodes(Protocol):
+    """What becomes of queues when a node is forgotten."""
 
-    def __init__(self, context: ConnectionContext, store: ClusterStore) -> None:
+    def is_only_on(self, record: QueueRecord, node: str) -> bool:
+        """True if the queue is lost without that node."""
+        ...
+
+    async def forget_copies(self, node: str) -> None:
+        """Have no mirrored queue count on a copy of that node any more."""
+        ...
+
+
+class Membership:
+    """`members` are all there are, this node too once it has enrolled.
+
+    `on_forgotten` is called when this node is removed: its queues are deleted, it has to stop.
+    """
+
+    def __init__(
+        self,
+        context: ConnectionContext,
+        store: ClusterStore,
+        queues: QueuesOfNodes,
+        on_forgotten: Callable[[], None],
+    ) -> None:
         self.members: dict[str, Member] = {}
         self._name = context.config.name
         self._badge_file = context.config.data_dir / MEMBER_FILE
         self._badge: Badge | None = None
         self._is_retiring = False
-        # Called when this node is forgotten: it was taken for dead, and its queues are deleted.
-        self.on_forgotten: Callable[[], None] = lambda: None
-        self.is_only_on: Callable[[QueueRecord, str], bool] = lambda r, node: r.node == node
-        # Whoever else has copies of what a node has is to know that it will not come back.
-        self.forget_copies: Callable[[str], Awaitable[None]] = _have_none
+        self._on_forgotten = on_forgotten
+        self._queues = queues
         self._context = context
         self._store = store
 
@@ -85,8 +104,8 @@ class Membership:
 
     def _forgotten(self, node: str) -> None:
         if node == self._name and not self._is_retiring:
-            _log.error("this node was forgotten by its cluster while it was not there: it stops")
-            self.on_forgotten()
+            _log.error("node was removed from the cluster while it was down; stopping")
+            self._on_forgotten()
 
     async def forget(self, node: str) -> int:
         """A node that is not running, for good, with its queues; says how many those were.
@@ -99,7 +118,7 @@ class Membership:
         # First the member: then it cannot come back while its queues are being deleted.
         if not await self._store.transact([Check(session, 0)], [Delete(member_key(node))]):
             raise StillRunning(node)
-        await self.forget_copies(node)
+        await self._queues.forget_copies(node)
         return await self._drop_queues(node)
 
     async def retire(self) -> int:
@@ -112,7 +131,7 @@ class Membership:
     async def _drop_queues(self, node: str) -> int:
         count = 0
         for vhost in tuple(self.broker.vhosts.values()):
-            count += await vhost.drop_lost(lambda record: self.is_only_on(record, node))
+            count += await vhost.drop_lost(lambda record: self._queues.is_only_on(record, node))
         _log.warning("node is forgotten", node=node, queues=count)
         return count
 
@@ -123,9 +142,6 @@ class Membership:
     def _require(self) -> None:
         member = self.members.get(self._name)
         require_membership(self._badge, self._store.namespace, self._name, member)
-
-
-async def _have_none(node: str) -> None: ...
 
 
 def _read_badge(path: Path) -> Badge | None:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from warren.auth.access import AccessControl
 from warren.auth.admin import Defaults
 from warren.broker.broker import Broker
+from warren.broker.placement import Placement, SingleNode
 from warren.broker.queue_host import QueueFactory
 from warren.broker.telling_admin import TellingAdmin
+from warren.cluster.node_states import Listener
 from warren.metadata.codec import decode_queue
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
@@ -86,7 +88,8 @@ class Node:
         self.store = metadata_store(config)
         access = AccessControl(config.loopback_users)
         queue_factory = QueueFactory(clock, self._spawn)
-        self.broker = Broker(self.store, access, queue_factory.make, new_token, clock)
+        placement = _placement_of(config, self.store, queue_factory)
+        self.broker = Broker(self.store, access, placement, new_token, clock)
         self.broker.admin = TellingAdmin(self.store, access, self.broker.events, _defaults(config))
         self.broker.events.node_name = config.name
         queue_factory.vhosts = self.broker.vhosts
@@ -126,10 +129,8 @@ class Node:
         self.http_endpoints: dict[str, Endpoint] = {}
         """By scheme; http first, if there is one."""
         self.failure: str | None = None
-        self.cluster = _cluster_of(self.context, self.store)
+        self.cluster = _cluster_of(self, self.store)
         self.maintenance = Maintenance(self._listener, self.connections, self.cluster)
-        if self.cluster is not None:
-            self.cluster.give_up = self._give_up
         self.metrics_endpoint: Endpoint | None = None
 
     @property
@@ -215,8 +216,6 @@ class Node:
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
         parts.push_async_callback(self._close_connections)
         if self.cluster is not None:
-            self.cluster.listeners = lambda: listeners_of(self)
-            self.cluster.membership.on_forgotten = self._stop_from_inside
             await self.cluster.join()
             parts.push_async_callback(self.cluster.leave)
         for prepare in self.before_clients:
@@ -251,7 +250,7 @@ class Node:
         for vhost in tuple(self.broker.vhosts):
             await self.messages.open(vhost)
         if self.cluster is not None:
-            self.cluster.mirrors.claim()
+            self.cluster.queues_loaded()
         await self.messages.forget_unclaimed()
 
     async def _open_messages(self) -> None:
@@ -275,10 +274,10 @@ class Node:
     def _has_alone(self, queue: QueueRecord) -> bool:
         if self.cluster is None or not queue.node:
             return queue.node in ("", self.config.name)
-        return self.cluster.mirrors.lifetimes.is_only_on(queue, self.config.name)
+        return self.cluster.is_only_on(queue, self.config.name)
 
     def _keep_lease(self) -> None:
-        interval_ms = int(self.broker.lease_ttl_s * 1000 / 3)
+        interval_ms = int(self.broker.placement.lease_ttl_s * 1000 / 3)
         self.context.timers.call_later(interval_ms, self._keep_lease)
         self.context.spawn(self._keep_alive())
 
@@ -332,7 +331,7 @@ class Node:
         if rest := connections[VISITS_PER_TURN_MAX:]:
             asyncio.get_running_loop().call_soon(self._visit_channels, rest)
 
-    def _give_up(self, reason: str) -> None:
+    def give_up(self, reason: str) -> None:
         """It must not go on as it is; whoever runs it stops it and says why."""
         self.failure = reason
         if self.on_stop_wanted is not None:
@@ -344,7 +343,10 @@ class Node:
         await self._parts.aclose()
         _log.info("node has stopped", name=self.config.name)
 
-    def _stop_from_inside(self) -> None:
+    def listeners(self) -> list[Listener]:
+        return listeners_of(self)
+
+    def stop_from_inside(self) -> None:
         if self.on_stop_wanted is not None:
             self.on_stop_wanted()
 
@@ -361,14 +363,24 @@ class Node:
                 connection.abort()
 
 
-def _cluster_of(context: ConnectionContext, store: MetadataStore) -> Cluster | None:
+def _placement_of(config: Config, store: MetadataStore, factory: QueueFactory) -> Placement:
+    if isinstance(store, SqliteStore):
+        return SingleNode(factory.make)
+    from warren.server.cluster_placement import ClusterPlacement
+
+    return ClusterPlacement(factory, config.queue_master_locator)
+
+
+def _cluster_of(node: Node, store: MetadataStore) -> Cluster | None:
     if isinstance(store, SqliteStore):
         return None
     from warren.server.cluster import Cluster
+    from warren.server.cluster_placement import ClusterPlacement
     from warren.server.cluster_store import ClusterStore
 
     assert isinstance(store, ClusterStore)
-    return Cluster(context, store)
+    assert isinstance(node.broker.placement, ClusterPlacement)
+    return Cluster(node.context, store, node.broker.placement, node)
 
 
 def _defaults(config: Config) -> Defaults:

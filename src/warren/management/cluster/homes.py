@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warren.cluster.masters import is_masterless
+from warren.cluster.synchronisation import Synchronisation
 from warren.mirror.stream_mirror import StreamMirror
 from warren.queues.boundary import AbstractQueue
-from warren.server.mirroring.stream_copies import mirror_in_sync
-from warren.server.mirroring.synchronising import SyncOfQueue
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -17,23 +17,26 @@ def home_of(queue: AbstractQueue, node: Node) -> str:
     """The name of a node; empty while a mirrored queue is between two homes."""
     if not queue.is_remote or node.cluster is None:
         return node.config.name
-    return node.cluster.mirrors.groups.home_of(queue.record)
+    return node.cluster.view.master_of(queue.record)
 
 
 def is_between_homes(queue: AbstractQueue, node: Node) -> bool:
     """A mirrored queue that is without one for a moment."""
     if node.cluster is None:
         return False
-    mirrors = node.cluster.mirrors
-    is_mirrored = mirrors.groups.group_of(queue.record) is not None
-    return is_mirrored and not mirrors.lifetimes.is_masterless(queue.record)
+    is_mirrored = (queue.record.vhost, queue.record.name) in node.cluster.view.groups
+    return is_mirrored and not is_masterless(node.cluster.view, queue.record)
 
 
 def stream_copy_of(queue: AbstractQueue, node: Node) -> StreamMirror | None:
     """This node's copy of a stream that another one leads, if it lacks nothing."""
-    return None if node.cluster is None else mirror_in_sync(node.cluster.mirrors, queue.record)
+    if node.cluster is None:
+        return None
+    return node.cluster.node.stream_mirror_in_sync((queue.record.vhost, queue.record.name))
 
 
-def sync_of(queue: AbstractQueue, node: Node) -> SyncOfQueue | None:
+def sync_of(queue: AbstractQueue, node: Node) -> Synchronisation | None:
     """Of a queue that is mirrored, and led by this node."""
-    return None if node.cluster is None else node.cluster.mirrors.sync_of(queue.record)
+    if node.cluster is None:
+        return None
+    return node.cluster.node.sync_of((queue.record.vhost, queue.record.name))

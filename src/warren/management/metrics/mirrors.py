@@ -22,7 +22,7 @@ class MirrorFigures(NamedTuple):
 def figures_of_mirrors(node: Node) -> MirrorFigures:
     if node.cluster is None:
         return MirrorFigures()
-    registry = node.cluster.mirrors
+    registry = node.cluster.node
     led = mirrors = unsynchronised = 0
     for host in registry.replicas.values():
         replica = host.replica
@@ -32,7 +32,7 @@ def figures_of_mirrors(node: Node) -> MirrorFigures:
         mirrors += 1
         record = replica.record
         unsynchronised += record is None or replica.me.id not in record.insync
-    log = registry.group_log
+    log = registry.log
     taken_over = (log.promotions, log.unsafe_promotions, log.messages_lost)
     return MirrorFigures(led, mirrors, unsynchronised, *taken_over)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from warren.cluster.events import RelocationWanted
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS
 from warren.management.cluster.forwarding import question_of
@@ -21,7 +22,7 @@ from warren.management.errors import Refusal, bad_request
 from warren.management.json import JsonObject
 from warren.management.resource import Resource
 from warren.policy.rebalancing import MasterSeen, Move, plan_moves
-from warren.server.mirroring.rebalancing import InProgress, Rebalancing
+from warren.server.rebalancing import InProgress, Rebalancing, masters_seen
 
 if TYPE_CHECKING:
     # Which loads etcd's client: 20 MiB that a node without a cluster has no use for.
@@ -38,7 +39,7 @@ async def _start(call: Call) -> JsonObject | None:
     if call.part:
         return await _answer_peer(call)
     if cluster is not None:
-        rebalancing = Rebalancing(cluster.mirrors)
+        rebalancing = Rebalancing(cluster)
         try:
             moves = await _begin(call, cluster, rebalancing)
         except InProgress:
@@ -53,7 +54,7 @@ async def _rebalance(call: Call) -> JsonObject | None:
         return await _answer_peer(call)
     if cluster is None:
         return {"masters": {call.node.config.name: 0}, "moved": 0}
-    rebalancing = Rebalancing(cluster.mirrors)
+    rebalancing = Rebalancing(cluster)
     try:
         moves = await _begin(call, cluster, rebalancing)
     except InProgress:
@@ -67,7 +68,7 @@ async def _begin(call: Call, cluster: Cluster, rebalancing: Rebalancing) -> list
     await rebalancing.begin()
     try:
         taking_part = cluster.nodes_taking_part
-        seen = cluster.mirrors.relocations.seen(taking_part)
+        seen = masters_seen(cluster, taking_part)
         for answer in await answers_of_all(call, _SEEN):
             seen += msgspec.convert(answer["queues"], list[MasterSeen])
         moves = plan_moves([each for each in seen if wanted(each)], taking_part)
@@ -123,7 +124,7 @@ async def _answer_peer(call: Call) -> JsonObject:
     cluster = call.node.cluster
     assert cluster is not None, "another node asks"
     if call.part == _SEEN:
-        seen = cluster.mirrors.relocations.seen(cluster.nodes_taking_part)
+        seen = masters_seen(cluster, cluster.nodes_taking_part)
         return {"queues": [asdict(each) for each in seen]}
     _move(cluster, msgspec.json.decode(await call.raw_body(), type=list[Move]))
     return {}
@@ -131,7 +132,7 @@ async def _answer_peer(call: Call) -> JsonObject:
 
 def _move(cluster: Cluster, moves: list[Move]) -> None:
     for move in moves:
-        cluster.mirrors.relocations.want((move.vhost, move.queue), move.node)
+        cluster.shell.tell(RelocationWanted((move.vhost, move.queue), move.node))
 
 
 RESOURCES: Final = (

@@ -23,7 +23,7 @@ def show_members(node: Node) -> list[JsonObject]:
     if cluster is None:
         return [own]
     shown = {name: _show_stopped(name) for name in cluster.membership.members}
-    for name, session in cluster.sessions.items():
+    for name, session in cluster.view.sessions.items():
         state = cluster.states.others.get(name, NodeState())
         shown[name] = _show_running(node, name, session.version, state)
     shown[node.config.name] = own

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 def group_of(record: QueueRecord, node: Node) -> GroupRecord | None:
     """None of a queue that is not mirrored."""
-    return None if node.cluster is None else node.cluster.mirrors.groups.group_of(record)
+    if node.cluster is None:
+        return None
+    return node.cluster.view.group_of((record.vhost, record.name))
 
 
 def show_copies(record: QueueRecord, node: Node) -> JsonObject:
     group = group_of(record, node)
     if group is None or node.cluster is None or _is_left_alone(record, group, node):
         return _uncopied(record, node)
-    present = node.cluster.mirrors.groups.survivors_of(record)
+    present = node.cluster.view.survivors_of(record)
     recoverable = recoverable_of(group, present, node.cluster.running_nodes)
     return {
         "slave_nodes": mirrors_of(group, present),

@@ -81,7 +81,7 @@ class StateTelling:
     def _is_syncing(self, queue: Queue) -> bool:
         if self._node.cluster is None:
             return False
-        sync = self._node.cluster.mirrors.sync_of(queue.record)
+        sync = self._node.cluster.node.sync_of((queue.record.vhost, queue.record.name))
         return sync is not None and sync.synchroniser.is_syncing
 
     def _tell(self, name: str, about: Properties, turn: Turn) -> None:

@@ -1,0 +1,102 @@
+"""Placement in a cluster: the answers to a broker's questions, from its view of the cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from warren.broker.queue_host import QueueFactory
+from warren.broker.vhost import VirtualHost
+from warren.cluster.copy_planning import is_as_wanted
+from warren.cluster.lifetimes import outlives_master
+from warren.cluster.masters import is_masterless, locate
+from warren.cluster.placement import Locator, locator_of, master_for
+from warren.cluster.sessions import SESSION_TTL_S
+from warren.metadata.store import (
+    CancelWatch,
+    Lease,
+    MetadataError,
+    MetadataStore,
+    WatchCallback,
+)
+from warren.model.errors import AmqpError
+from warren.model.records import QueueRecord
+from warren.policy.wanted_copies import nodes_for_masters
+from warren.queues.boundary import AbstractQueue
+from warren.queues.settings import QueueSettings
+from warren.server.cluster_shell import ClusterShell
+from warren.server.context import ConnectionContext
+
+DECLARE_S_MAX: Final = 5.0
+"""A declare does not wait longer for its mirrors: one of the nodes may be in trouble."""
+
+
+class ClusterPlacement:
+    """The broker is made first, the cluster around it after: `use` completes this object."""
+
+    def __init__(self, factory: QueueFactory, locator: str) -> None:
+        self.lease_ttl_s = SESSION_TTL_S
+        self.ends_exchanges_with_node = False
+        self._factory = factory
+        self._locator = Locator(locator)
+        self._shell: ClusterShell | None = None
+        self._context: ConnectionContext | None = None
+
+    def use(self, shell: ClusterShell, context: ConnectionContext) -> None:
+        self._shell, self._context = shell, context
+
+    @property
+    def shell(self) -> ClusterShell:
+        assert self._shell is not None, "the cluster is made before anything is declared"
+        return self._shell
+
+    def watch(self, store: MetadataStore, apply: WatchCallback) -> CancelWatch:
+        self.shell.apply_first(apply)
+        return lambda: self.shell.apply_first(None)
+
+    def make_queue(self, record: QueueRecord, settings: QueueSettings) -> AbstractQueue:
+        view = self.shell.view
+        if view.master_of(record) == view.name:
+            return self._factory.make(record, settings)
+        return self.shell.moves.make_remote(record, settings, locate(view, record))
+
+    def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
+        """Exclusive queues live and die with a connection, so they stay where that is."""
+        view = self.shell.view
+        locator = locator_of(record, policy, self._locator)
+        if record.exclusive or locator is Locator.CLIENT_LOCAL:
+            return view.name
+        masters = view.masters()
+        candidates = nodes_for_masters(policy, view.nodes_in_service)
+        counts = {node: masters[node] for node in candidates}
+        return master_for(locator, view.name, counts, random.choice)
+
+    def lease_of(self, node: str) -> Lease | None:
+        session = self.shell.view.sessions.get(node)
+        return None if session is None else Lease(session.lease, SESSION_TTL_S)
+
+    def outlives_master(self, record: QueueRecord) -> bool:
+        return outlives_master(self.shell.view, record)
+
+    def is_masterless(self, record: QueueRecord) -> bool:
+        return is_masterless(self.shell.view, record)
+
+    def companions(self, vhost: str, queue: str) -> Sequence[str]:
+        return self.shell.view.group_keys(vhost, queue)
+
+    async def until_ready(self, record: QueueRecord) -> None:
+        """A queue is declared when all that should hold copies do, or after a while."""
+        name = (record.vhost, record.name)
+        await self.shell.until(lambda: is_as_wanted(self.shell.view, name), DECLARE_S_MAX)
+
+    def exchanges_lost_bindings(self, vhost: VirtualHost) -> None:
+        assert self._context is not None, "the cluster is made before anything is declared"
+        self._context.spawn(_remove_unbound(vhost))
+
+
+async def _remove_unbound(vhost: VirtualHost) -> None:
+    """All nodes try to remove auto-delete exchanges without bindings; the first one succeeds."""
+    with suppress(MetadataError, AmqpError):
+        await vhost.remove_bereft()
