@@ -8,6 +8,7 @@ from pathlib import Path
 from manual_clock import ManualClock
 from warren.auth.access import AccessControl
 from warren.broker.broker import Broker
+from warren.broker.placement import SingleNode
 from warren.broker.vhost import VirtualHost
 from warren.metadata.sqlite import SqliteStore
 from warren.model.counters import MessageCounters
@@ -48,7 +49,11 @@ class BrokerWorld:
         self.store = SqliteStore(directory / "metadata.db")
         self._numbers = itertools.count()
         self.broker = Broker(
-            self.store, AccessControl(), self._make_queue, self._new_token, self.host.clock
+            self.store,
+            AccessControl(),
+            SingleNode(self._make_queue),
+            self._new_token,
+            self.host.clock,
         )
 
     async def __aenter__(self) -> BrokerWorld:

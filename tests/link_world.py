@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_world import BrokerWorld
 from warren.cluster.asker import Asker
-from warren.cluster.control import OfAsker, OpenQueue
+from warren.cluster.control import Counted, MirrorNews, OfAsker, OpenQueue
 from warren.cluster.delegate import Delegate
 from warren.cluster.handles import Handle
 from warren.cluster.inbox import Inbox
@@ -41,6 +41,7 @@ class Surroundings:
         self.due: list[Handle] = []
         self.inquired_of: list[OfAsker] = []
         self.is_frozen = False
+        self.revisions: list[int] = []
 
     def answers_due(self, handle: Handle) -> None:
         self.due.append(handle)
@@ -56,6 +57,15 @@ class Surroundings:
 
     def inquired(self, control: OfAsker) -> None:
         self.inquired_of.append(control)
+
+    def applied(self, revision: int) -> None:
+        self.revisions.append(revision)
+
+    def counted(self, news: Counted) -> None: ...
+
+    def mirror_frame(self, body: bytes) -> None: ...
+
+    def mirror_news(self, news: MirrorNews) -> None: ...
 
 
 class Outcomes:
@@ -84,7 +94,8 @@ class LinkWorld:
 
     def connect(self) -> None:
         self.around = Surroundings(self.world)
-        self.delegate = Delegate(self.around, self.inboxes, self.applied.append)
+        self.around.revisions = self.applied
+        self.delegate = Delegate(self.around, self.inboxes)
         self.asker_output = OutputBuffer(FRAME_MAX, 1 << 30, lambda: None)
         self._to_home = FrameReader(FRAME_MAX, FRAME_MAX)
         self._to_asker = FrameReader(FRAME_MAX, FRAME_MAX)

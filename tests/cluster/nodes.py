@@ -84,7 +84,7 @@ class ClusterOfNodes:
             eventually(lambda node=node: self._is_linked(node), f"{node.name} knows all others")
 
     def _is_linked(self, node: NodeProcess) -> bool:
-        return node.log().count("link stands") >= len(self.nodes) - 1
+        return node.log().count("connected to node") >= len(self.nodes) - 1
 
     def newcomer(self, directory: str, name: str, secret: str = SECRET) -> NodeProcess:
         return NodeProcess(self.directory / directory, name, self.etcd.url, secret)

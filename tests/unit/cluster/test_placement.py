@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from warren.cluster.placement import Locator, home_for, locator_of
+from warren.cluster.placement import Locator, master_for, locator_of
 from warren.model.fields import Field, Table
 from warren.model.records import QueueRecord
 
@@ -43,17 +43,17 @@ def test_the_argument_goes_before_the_policy_and_that_before_the_configuration(
 
 def test_min_masters_takes_the_node_with_the_fewest_and_then_the_first_by_name() -> None:
     """4-22, 4-25."""
-    assert home_for(Locator.MIN_MASTERS, "n1", MASTERS, last) == "n3"
-    assert home_for(Locator.MIN_MASTERS, "n3", {"n3": 1, "n2": 1}, last) == "n2"
+    assert master_for(Locator.MIN_MASTERS, "n1", MASTERS, last) == "n3"
+    assert master_for(Locator.MIN_MASTERS, "n3", {"n3": 1, "n2": 1}, last) == "n2"
 
 
 def test_client_local_stays_and_random_takes_what_is_chosen() -> None:
     """4-25."""
-    assert home_for(Locator.CLIENT_LOCAL, "n1", MASTERS, last) == "n1"
-    assert home_for(Locator.RANDOM, "n1", MASTERS, last) == "n3"
+    assert master_for(Locator.CLIENT_LOCAL, "n1", MASTERS, last) == "n1"
+    assert master_for(Locator.RANDOM, "n1", MASTERS, last) == "n3"
 
 
 @pytest.mark.parametrize("locator", Locator)
 def test_with_no_node_in_service_a_queue_stays_where_it_is_declared(locator: Locator) -> None:
     """4-26."""
-    assert home_for(locator, "n1", {}, last) == "n1"
+    assert master_for(locator, "n1", {}, last) == "n1"
