@@ -153,6 +153,10 @@ class Replica:
         """Whether the ring takes more than it must."""
         return self._gm.has_room
 
+    @property
+    def is_handing_over(self) -> bool:
+        return self._hand_over is not None
+
     # What happens.
 
     def found(self, epoch: int = 1) -> None:

@@ -158,6 +158,7 @@ class Cluster:
             (self._strangers.follow, KeyKind.NODE),
             (self._on_changes, KeyKind.NODE),
             (self.states.follow, KeyKind.NODE_STATE),
+            (self.mirrors.suspicion.follow, KeyKind.NODE_STATE),
         ):
             self._store.watch(follow)
             records = await self._store.range(prefix(kind))
@@ -347,6 +348,7 @@ class Cluster:
             self.is_drained,
             tuple(self.listeners()),
             platform.python_version(),
+            tuple(sorted(self.mirrors.suspicion.unreachable)),
         )
 
     def _count_over_all_nodes(self) -> None:

@@ -177,6 +177,8 @@ class AskedNode:
                 self.asker.disconnected()
                 linked_at = loop.time()
                 self._links.user.link_down(self.name)
+            elif not self._has_stood:
+                self._links.user.link_down(self.name)  # it never was up, and may never be
             _log.warning("no link", node=self.name, address=self.address, reason=reason)
             on_dead = self._links.on_dead
             is_dead = self._has_stood and self._refusals == REFUSALS_OF_THE_DEAD

@@ -83,7 +83,7 @@ class Mirrors(LinkUser):
         self.relocations = Relocations(self)
         self.is_stopping = False
         self.keeper = CopyKeeper(self)
-        self._suspicion = Suspicion(self)
+        self.suspicion = Suspicion(self)
         self.group_events = GroupEvents(context.broker.events)
         self.group_log = GroupLog(self.groups.is_led_here, self.group_events)
         context.queue_factory.home_of = self.groups.home_of
@@ -261,7 +261,7 @@ class Mirrors(LinkUser):
         self.spawn(self.lifetimes.remove_lost())
 
     def link_up(self, node: str) -> None:
-        self._suspicion.link_up(node)
+        self.suspicion.link_up(node)
         for host in tuple(self.replicas.values()):
             host.replica.link_up(node)
         self.cluster.homes.link_stands(node)
@@ -270,7 +270,7 @@ class Mirrors(LinkUser):
     def link_down(self, node: str) -> None:
         for host in tuple(self.replicas.values()):
             host.replica.link_down(node)
-        self._suspicion.link_down(node)
+        self.suspicion.link_down(node)
 
     def frame_arrived(self, body: bytes) -> None:
         try:
@@ -296,7 +296,7 @@ class Mirrors(LinkUser):
             if host.sync is not None:
                 host.sync.synchroniser.wake()
         else:
-            self._suspicion.told(host, news)
+            self.suspicion.told(host, news)
 
     def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
         return make_inbox(queue, control)
