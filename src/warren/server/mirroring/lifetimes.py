@@ -13,10 +13,12 @@ order says in the group's record what shall be.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from warren.cluster.remote_queue import RemoteQueue
+from warren.flow.alarms import Resource
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, MetadataError, Put
 from warren.mirror.group_record import (
@@ -100,7 +102,8 @@ class Lifetimes:
         with suppress(TimeoutError):
             async with asyncio.timeout(HAND_OVER_S_MAX):
                 while True:
-                    moving.update(host.name for host in self._led() if self._hand_over(host))
+                    nodes = self._mirrors.cluster.nodes_taking_part
+                    moving.update(h.name for h in self._led() if self._hand_over(h, nodes))
                     moving = {name for name in moving if not self._has_moved(name)}
                     if not moving:
                         return
@@ -117,13 +120,27 @@ class Lifetimes:
             return True
         return group.is_live(group.leader) and node_of(group.leader) != self._mirrors.cluster.name
 
-    def _hand_over(self, host: ReplicaOfNode) -> bool:
-        """False if nobody could lead instead."""
-        record, taking_part = host.replica.record, self._mirrors.cluster.nodes_taking_part
+    def leave_full_disk(self, vhost: str) -> None:
+        """The disk takes nothing: mirrors lead that lack nothing, and whose disks have room.
+
+        All masters of the virtual host go, since they share its journal. Consumers are served and
+        publishes that are under way are confirmed by the mirrors that lead instead.
+        """
+        alarms = self._mirrors.context.brake.board.alarms
+        full = {alarm.node for alarm in alarms if alarm.resource is Resource.DISK}
+        nodes = [n for n in self._mirrors.cluster.nodes_taking_part if n not in full]
+        for host in self._led():
+            if host.vhost == vhost and not host.replica.is_handing_over:
+                if self._hand_over(host, nodes):
+                    _log.warning("disk takes nothing: master hands over", queue=str(host))
+
+    def _hand_over(self, host: ReplicaOfNode, nodes: Sequence[str]) -> bool:
+        """Have a mirror in sync on one of the nodes lead; False if there is none."""
+        record = host.replica.record
         assert record is not None, "a master has read there that it is one"
         for member in sorted(record.live, key=lambda member: member.joined_view):
             is_other = member.id != record.leader and member.id in record.insync
-            if is_other and member.node in taking_part:
+            if is_other and member.node in nodes:
                 keeps_copy = self._mirrors.is_stopping or self._mirrors.keeper.is_fixed(host)
                 host.replica.hand_over(member.id, keeps_copy=keeps_copy)
                 return True

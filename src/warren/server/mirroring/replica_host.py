@@ -198,6 +198,9 @@ class ReplicaOfNode:
         replica.mirror = None
         return master
 
+    def lead_elsewhere(self, replica: Replica) -> None:
+        self.mirrors.lifetimes.leave_full_disk(self.vhost)
+
     def _lead_with(self, master: MasterBacking) -> None:
         self.mirrors.context.brake.watch(master.credit)
         self.sync = SyncOfQueue(self, master)
