@@ -1,4 +1,4 @@
-"""Mirrors that cannot be reached are put out by their leader, which may have to be told of them."""
+"""Suspicion: members that cannot be reached are put out, and masters that are cut off move."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from warren.cluster.control import OutOfReach
+from warren.cluster.node_states import NodeState
+from warren.metadata.keys import node_key, node_state_key
+from warren.metadata.store import Change
 from warren.mirror.group_record import GroupRecord, Member
 from warren.server.mirroring import suspicion
 from warren.server.mirroring.suspicion import Suspicion
@@ -25,7 +28,13 @@ class Mirrors:
         self.put_out: list[str] = []
         self.told: list[tuple[str, object]] = []
         self.linked: set[str] = set()
-        self.cluster = SimpleNamespace(sessions=dict.fromkeys("abc"))
+        self.states_told = 0
+        self.handed_over: list[tuple[str, bool]] = []
+        states = SimpleNamespace(others={}, tell=self._tell_states)
+        self.cluster = SimpleNamespace(
+            name=node, sessions=dict.fromkeys("abc"), nodes_taking_part=[*"abc"], states=states
+        )
+        self.keeper = SimpleNamespace(is_fixed=lambda host: True)
         me = next(member for member in MEMBERS if member.node == node)
         self.host: Any = SimpleNamespace(
             replica=SimpleNamespace(
@@ -34,9 +43,17 @@ class Mirrors:
                 is_stopped=False,
                 master=object() if me.id == RECORD.leader else None,
                 expel=self.put_out.append,
+                is_handing_over=False,
+                hand_over=self._hand_over,
             )
         )
         self.replicas = {("/", "q"): self.host}
+
+    def _tell_states(self) -> None:
+        self.states_told += 1
+
+    def _hand_over(self, successor: str, keeps_copy: bool) -> None:
+        self.handed_over.append((successor, keeps_copy))
 
     def is_linked(self, node: str) -> bool:
         return node in self.linked
@@ -113,3 +130,51 @@ def test_who_does_not_lead_puts_out_nobody() -> None:
     mirrors: Any = Mirrors("c")
     Suspicion(mirrors).told(mirrors.host, OutOfReach("uid", "b/1/1", "c/1/1"))
     assert mirrors.put_out == []
+
+
+async def test_all_nodes_are_told_who_cannot_be_reached_until_it_can() -> None:
+    mirrors: Any = Mirrors("a")
+    suspects = Suspicion(mirrors)
+    suspects.link_down("b")
+    assert suspects.unreachable == set(), "a link that is down for a moment is no reason"
+    await until(lambda: suspects.unreachable)
+    assert (suspects.unreachable, mirrors.states_told) == ({"b"}, 1)
+    suspects.link_up("b")
+    assert (suspects.unreachable, mirrors.states_told) == (set(), 2)
+
+
+async def test_a_node_whose_session_ends_is_not_called_unreachable() -> None:
+    mirrors: Any = Mirrors("a")
+    suspects = Suspicion(mirrors)
+    suspects.link_down("b")
+    await until(lambda: suspects.unreachable)
+    del mirrors.cluster.sessions["b"]
+    await until(lambda: not suspects.unreachable)
+
+
+def test_a_master_moves_when_a_node_says_that_it_cannot_reach_it() -> None:
+    mirrors: Any = Mirrors("a")
+    mirrors.linked = {"c"}
+    suspects = Suspicion(mirrors)
+    mirrors.cluster.states.others = {"b": NodeState(unreachable=("a",)), "c": NodeState()}
+    suspects.follow([Change(node_key("b"), None)])
+    assert mirrors.handed_over == [], "that was about something else"
+    suspects.follow([Change(node_state_key("b"), None)])
+    assert mirrors.handed_over == [("c/1/1", True)]
+
+
+def test_a_master_does_not_move_to_a_node_whose_link_has_just_broken() -> None:
+    mirrors: Any = Mirrors("a")
+    suspects = Suspicion(mirrors)
+    mirrors.cluster.states.others = {"b": NodeState(unreachable=("a",)), "c": NodeState()}
+    suspects.follow([Change(node_state_key("b"), None)])
+    assert mirrors.handed_over == []
+
+
+def test_a_mirror_does_not_move_anything() -> None:
+    mirrors: Any = Mirrors("c")
+    mirrors.linked = {"a", "b"}
+    suspects = Suspicion(mirrors)
+    mirrors.cluster.states.others = {"b": NodeState(unreachable=("c",)), "a": NodeState()}
+    suspects.follow([Change(node_state_key("b"), None)])
+    assert mirrors.handed_over == []

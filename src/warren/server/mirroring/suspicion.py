@@ -104,7 +104,8 @@ class Suspicion:
         cuts = {node: state.unreachable for node, state in cluster.states.others.items()}
         if not any(cluster.name in unreachable for unreachable in cuts.values()):
             return
-        cuts[cluster.name] = tuple(self.unreachable)
+        # A successor is to be linked now, not only until lately.
+        cuts[cluster.name] = tuple(n for n in cluster.sessions if not self._mirrors.is_linked(n))
         for host in tuple(self._mirrors.replicas.values()):
             record = host.replica.record
             if record is None or host.replica.master is None or host.replica.is_handing_over:
