@@ -177,6 +177,7 @@ class ReplicaWorld:
         self.sent: list[bytes] = []
         self.due: list[MasterBacking] = []
         self.complete: list[str] = []
+        self.is_handing_over = False
         self.mirrors: dict[str, Mirror] = {}
         self.replicas: dict[str, Replica] = {}
         self.failed: list[str] = []
@@ -203,6 +204,10 @@ class ReplicaWorld:
 
     def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
         self.due.append(master)
+
+    def refused(self) -> bool:
+        """True if a mirror is about to lead: none is, unless a test says so."""
+        return self.is_handing_over
 
     def covered(self, member: str) -> None:
         self.complete.append(member)

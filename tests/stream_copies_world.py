@@ -50,6 +50,7 @@ class StreamCopies:
         self.copies: dict[str, Copy] = {}
         self.sent: list[bytes] = []
         self.complete: list[str] = []
+        self.is_handing_over = False
         self._admitted_from: dict[str, int] = {}
         self.failed: list[str] = []
         self.confirmed: list[int] = []
@@ -108,6 +109,10 @@ class StreamCopies:
 
     def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
         self.steps.append(master.flush)
+
+    def refused(self) -> bool:
+        """True if a mirror is about to lead: none is, unless a test says so."""
+        return self.is_handing_over
 
     def covered(self, member: str) -> None:
         self.complete.append(member)

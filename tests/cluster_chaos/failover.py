@@ -173,8 +173,8 @@ class Outcome:
 
 
 class Failover:
-    def __init__(self, directory: Path, rate: float) -> None:
-        self.world = World(directory)
+    def __init__(self, directory: Path, rate: float, has_small_disks: bool = False) -> None:
+        self.world = World(directory, has_small_disks)
         self._rate = rate
 
     def prepare(self) -> None:
@@ -191,7 +191,7 @@ class Failover:
         return client
 
     def measure(self, how: str) -> Outcome:
-        master = self._await_copies()
+        master = self.await_copies()
         mirror = next(node for node in self.world.nodes if node is not master)
         elsewhere = SteadyPublisher(f"{how}-elsewhere", mirror.amqp, self._rate)
         there = SteadyPublisher(f"{how}-there", master.amqp, self._rate / 4)
@@ -206,7 +206,7 @@ class Failover:
         self.world.await_ready()
         elsewhere.stop()
         there.stop()
-        self._await_copies()
+        self.await_copies()
         return self._outcome(how, silence_s, [elsewhere, there])
 
     def _await_confirms(self, publisher: SteadyPublisher, began: float) -> None:
@@ -218,7 +218,7 @@ class Failover:
             assert not publisher.ended, publisher.ended
             time.sleep(0.01)
 
-    def _await_copies(self) -> ChaosNode:
+    def await_copies(self) -> ChaosNode:
         """All in sync; the master's node."""
         deadline = time.monotonic() + WELL_S_MAX
         while True:

@@ -196,6 +196,16 @@ class SimCopy:
     def _disk_failed(self) -> None:
         self.replica.give_up()
 
+    def lead_elsewhere(self, replica: Replica) -> None:
+        """Nodes know of each other's full disks from their alarms."""
+        record = replica.record
+        assert record is not None
+        for member in sorted(record.live, key=lambda each: each.joined_view):
+            is_full = self.world.nodes[member.node].is_disk_full
+            if member.id in record.insync and not is_full:
+                replica.hand_over(member.id, keeps_copy=True)
+                return
+
     def flush_due(self, replica: Replica, delay_ms: int) -> None:
         if delay_ms:
             self.later(delay_ms * 1_000, self.replica.flush)

@@ -9,6 +9,8 @@ from cluster_simulation.stage import FAILOVER_US, Stage
 from cluster_simulation.world import World
 
 SLOW_STORE_US: Final = 100_000
+HANDED_OVER_US: Final = 500_000
+"""The longest that clients wait when the leader's disk is full."""
 
 
 def full_disk_of_the_last_copy(seed: int) -> World:
@@ -49,10 +51,26 @@ def full_disks_of_mirrors(seed: int) -> World:
     return stage.end("a")
 
 
+def full_disk_of_the_leader(seed: int) -> World:
+    """A mirror whose disk has room leads at once, and answers what was under way."""
+    stage = Stage(seed)
+    refused = set(stage.world.publishers.rejected)
+    stage.world.nodes["a"].is_disk_full = True
+    stage.require_confirms("abc", HANDED_OVER_US, FAILOVER_US)
+    stage.require(stage.leader in "bc", "a leads, and cannot write")
+    stage.require(stage.in_sync == "bc", "a counts as in sync")
+    stage.require(stage.world.publishers.rejected == refused, "publishes are refused")
+    stage.world.nodes["a"].is_disk_full = False
+    stage.wait(FAILOVER_US)
+    stage.require(stage.in_sync == "abc", "not all are in sync")
+    return stage.end("bc")
+
+
 FULL_DISKS: Final[dict[str, Callable[[int], World]]] = {
     case.__name__.replace("_", "-"): case
     for case in (
         full_disk_of_the_last_copy,
         full_disks_of_mirrors,
+        full_disk_of_the_leader,
     )
 }

@@ -15,7 +15,7 @@ from warren.mirror.group_record import (
     make_member_id,
     node_of,
 )
-from warren.mirror.reach import blocking_members
+from warren.mirror.reach import better_placed, blocking_members
 from warren.policy.wanted_copies import Copies, MirrorMode, wanted_copies
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ class SimNode:
     def mend_store(self) -> None:
         self.is_cut_from_store = False
         self.world.store.read(self.name)
+        self._tell_unreachable()
 
     @property
     def may_act(self) -> bool:
@@ -254,7 +255,8 @@ class SimNode:
 
     def link_changed(self, peer: str, is_up: bool) -> None:
         if is_up:
-            self._down_since.pop(peer, None)
+            if self._down_since.pop(peer, None) is not None:
+                self._tell_unreachable()
         elif peer not in self._down_since:
             self._down_since[peer] = self.schedule.now_us
             self._look_for_links_soon(peer)
@@ -270,6 +272,7 @@ class SimNode:
         if since is None or self.schedule.now_us - since < SUSPECT_US:
             return
         self._look_for_links_soon(peer)
+        self._tell_unreachable()
         if self.copy is None or self.copy.replica.record is None:
             return
         record, me = self.copy.replica.record, self.copy.replica.me.id
@@ -278,6 +281,22 @@ class SimNode:
                 self.copy.replica.expel(member)
             else:
                 self._tell_leader_of(record, me, member)
+
+    def _tell_unreachable(self) -> None:
+        since_us = self.schedule.now_us - SUSPECT_US
+        unreachable = {peer for peer, at_us in self._down_since.items() if at_us <= since_us}
+        self.world.store.tell_unreachable(self, frozenset(unreachable))
+
+    def move_master(self) -> None:
+        """Hand over to a mirror from where more nodes can be served."""
+        record = None if self.copy is None else self.copy.replica.record
+        if record is None or self.is_cut_from_store or record.leader != self.copy.replica.me.id:
+            return
+        cuts = {**self.world.store.unreachable, self.name: frozenset(self._down_since)}
+        successor = better_placed(record, self.sessions.keys(), cuts)
+        if successor is not None:
+            is_fixed = self.world.mirroring.mode is not MirrorMode.EXACTLY
+            self.copy.replica.hand_over(successor, keeps_copy=is_fixed)
 
     def _tell_leader_of(self, record: GroupRecord, me: str, suspect: str) -> None:
         def arrive(node: SimNode) -> None:

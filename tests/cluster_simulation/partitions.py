@@ -8,7 +8,11 @@ RabbitMQ's and the outcome is the same for all modes:
 - a leader that is cut off from the store stops at the end of its lease, and one that is in sync and
   is not cut off takes over;
 - a leader that has the store goes on, without the mirrors that it cannot reach;
-- clients that cannot reach the leader wait.
+- if a mirror in sync reaches nodes that the leader does not, it leads instead;
+- clients that cannot reach the leader, nor any mirror that could lead, wait.
+
+How long clients wait at most is part of each case: `PUT_OUT_US` while links are cut, and
+`FAILOVER_US` for a leader that is cut off from the store.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ def ignore(seed: int) -> World:
     """7-01: the leader is cut off, and the others go on without it."""
     stage = Stage(seed)
     stage.isolate("a")
-    stage.wait(FAILOVER_US)
+    stage.require_confirms("bc", FAILOVER_US, 2 * FAILOVER_US)
     stage.require(stage.leader in "bc", "nobody took over")
     heard = stage.heard()
     stage.require(heard == "bc", f"confirms are heard on {heard}")
@@ -196,30 +200,41 @@ def partial_to_full(seed: int) -> World:
     """7-08: a cut of two becomes one of three."""
     stage = Stage(seed)
     stage.cut("ab")
-    stage.wait(PUT_OUT_US)
-    stage.require(stage.heard() == "ac", "not just a and c run")
+    stage.require_confirms("abc", PUT_OUT_US, FAILOVER_US)
+    stage.require(stage.leader == "c", "c reaches both and does not lead")
     stage.cut("bc", "ac")
     stage.wait(PUT_OUT_US)
-    stage.require(stage.heard() == "a", "not just a runs")
-    return stage.end("a")
+    stage.require(stage.heard() == "c", "not just c runs")
+    return stage.end("c")
 
 
 def partial_pause_minority(seed: int) -> World:
-    """7-08: the leader and one mirror are cut; clients at that mirror wait, nobody else does."""
+    """7-08: the leader and one mirror are cut: the other mirror leads, and all are served."""
     stage = Stage(seed)
     stage.cut("ab")
-    stage.wait(PUT_OUT_US)
-    stage.require(stage.heard() == "ac", "not just a and c run")
-    stage.require(stage.in_sync == "ac", "b cannot be in sync")
-    return stage.end("a")
+    stage.require_confirms("abc", PUT_OUT_US, FAILOVER_US)
+    stage.require(stage.leader == "c", "c reaches both and does not lead")
+    stage.require(stage.in_sync in ("ac", "bc"), "a and b cannot both be in sync")
+    return stage.end("c")
+
+
+def partial_one_way(seed: int) -> World:
+    """7-10: what one of two nodes sends to the other is lost, whichever of them leads."""
+    for sender, target in ("ab", "ba", "bc", "cb"):
+        stage = Stage(seed)
+        stage.deafen(sender, target)
+        stage.require_confirms("abc", PUT_OUT_US, FAILOVER_US)
+        stage.undeafen(sender, target)
+        stage.require_confirms("abc", PUT_OUT_US, FAILOVER_US)
+        world = stage.end("c" if "a" in (sender, target) else "a")
+    return world
 
 
 def partial_pause_if_all_down(seed: int) -> World:
     """7-08: two mirrors are cut from each other, and their leader is not."""
     stage = Stage(seed)
     stage.cut("bc")
-    stage.wait(FAILOVER_US)
-    stage.require(stage.heard() == "abc", "not all are served")
+    stage.require_confirms("abc", PUT_OUT_US, FAILOVER_US)
     return stage.end("a")
 
 
@@ -265,6 +280,7 @@ PARTITIONS: Final[dict[str, Callable[[int], World]]] = {
         partial_false_positive,
         partial_to_full,
         partial_pause_minority,
+        partial_one_way,
         partial_pause_if_all_down,
         prompt_disconnect_detection,
         ctl_ticktime_sync,

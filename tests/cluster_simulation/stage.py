@@ -24,6 +24,7 @@ FAILOVER_US: Final = LEASE_US + 1_000_000
 PUT_OUT_US: Final = SUSPECT_US + 600_000
 """The longest that it does when a mirror is."""
 WATCH_US: Final = 1_000_000
+STEP_US: Final = 10_000
 
 
 class Stage:
@@ -73,6 +74,18 @@ class Stage:
         times_us = self.world.witness.heard_us
         return "".join(name for name in "abc" if times_us.get(name, 0) > before_us)
 
+    def require_confirms(self, names: str, gap_us_max: int, duration_us: int) -> None:
+        """For so long, clients of each of these nodes never wait longer than that for a confirm."""
+        now_us = self.world.schedule.now_us
+        ends_us, heard_us = now_us + duration_us, dict.fromkeys(names, now_us)
+        while now_us < ends_us:
+            self.wait(STEP_US)
+            now_us = self.world.schedule.now_us
+            for name in names:
+                heard_us[name] = max(heard_us[name], self.world.witness.heard_us.get(name, 0))
+                gap_us = now_us - heard_us[name]
+                self.require(gap_us <= gap_us_max, f"clients of {name} wait for {gap_us} us")
+
     # What is done.
 
     def wait(self, duration_us: int) -> None:
@@ -82,6 +95,18 @@ class Stage:
         """Both ways; the store can be reached."""
         for one, other in pairs:
             self.world.split(one, other)
+
+    def deafen(self, sender: str, target: str) -> None:
+        """What one node sends to another is lost. The other resets the link, for it hears nothing.
+
+        So neither has a link to the other, as is the way of TCP.
+        """
+        self.world.cut(sender, target)
+        self.world.nodes[target].link_changed(sender, False)
+
+    def undeafen(self, sender: str, target: str) -> None:
+        self.world.mend(sender, target)
+        self.world.nodes[target].link_changed(sender, True)
 
     def isolate(self, name: str) -> None:
         """From everybody and everything."""

@@ -7,6 +7,7 @@ watcher finds what there is now, and has to make out itself what must have happe
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from warren.mirror.group_record import GroupRecord, SessionGone
@@ -42,6 +43,8 @@ class ClusterStore(RecordStore[GroupRecord]):
         self.history: list[Stored | SessionNews] = []
         self.compacted = 0
         """How much of the history is gone."""
+        self.unreachable: dict[str, frozenset[str]] = {}
+        """By node: the nodes that it has said it cannot reach."""
         self._is_down = False
         self._expiry_us: dict[tuple[str, str], int] = {}
 
@@ -70,6 +73,7 @@ class ClusterStore(RecordStore[GroupRecord]):
         session = (node, incarnation)
         if session in self.sessions:
             self.sessions.discard(session)
+            self.unreachable.pop(node, None)
             del self._expiry_us[session]
             self._note(SessionNews(node, incarnation, False))
 
@@ -91,6 +95,17 @@ class ClusterStore(RecordStore[GroupRecord]):
             self.keep_alive(*session)
         for node in self.nodes.values():
             node.mend_store()
+
+    def tell_unreachable(self, node: SimNode, unreachable: frozenset[str]) -> None:
+        """A node's state, for all others to hear of; a node that is cut off says it again."""
+
+        def arrive() -> None:
+            if not node.is_cut_from_store and (node.name, node.incarnation) in self.sessions:
+                self.unreachable[node.name] = unreachable
+                for other in self.nodes.values():
+                    self.schedule.soon(5_000, partial(other.when_running, other.move_master))
+
+        self.schedule.soon(self._delay_us_max, arrive)
 
     # The record.
 

@@ -79,6 +79,11 @@ class OwnSessionLost:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishState:
+    """Tell all nodes, through the store, whom this node cannot reach: that has changed."""
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareCopy:
     """Wait until the disk has nothing of an earlier queue of this name; `CopyPrepared` follows."""
 
@@ -140,6 +145,7 @@ Action: TypeAlias = (
     | ConnectNode
     | DisconnectNode
     | OwnSessionLost
+    | PublishState
     | PrepareCopy
     | RenewQueue
     | RemoveQueues

@@ -204,12 +204,11 @@ def is_as_wanted(view: ClusterView, name: QueueName) -> bool:
     return len(group.insync) > len(wanted.mirrors)
 
 
-def successor_of(view: ClusterView, group: GroupRecord) -> Member | None:
-    """Return the eldest synchronised mirror on a node in service, or None."""
-    in_service = view.nodes_in_service
+def successor_of(group: GroupRecord, nodes: Sequence[str]) -> Member | None:
+    """Return the eldest synchronised mirror on one of the nodes, or None."""
     for member in _eldest_first(group.live):
         is_other = member.id != group.leader and member.id in group.insync
-        if is_other and member.node in in_service:
+        if is_other and member.node in nodes:
             return member
     return None
 

@@ -7,7 +7,7 @@ for it, unless the policy would rather lose messages (`ha-promote-on-shutdown`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from warren.cluster.actions import Left
@@ -60,17 +60,31 @@ class Leaving:
         """Something has changed: hand over what can be, and see what has been."""
         if not self._is_handing_over:
             return
+        nodes = self._view.nodes_in_service
         for host in self._replicas.led():
-            if self._hand_over(host):
+            if self._hand_over(host, nodes):
                 self._moving.add(host.name)
         self._moving = {name for name in self._moving if not self._has_moved(name)}
         if not self._moving:
             self._end()
 
-    def _hand_over(self, host: NodeReplica) -> bool:
-        """Have a synchronised mirror lead; False if there is none."""
+    def leave_full_disk(self, vhost: str) -> None:
+        """The disk takes nothing: mirrors lead that lack nothing, and whose disks have room.
+
+        All masters of the virtual host go, since they share its journal. Consumers are served, and
+        publishes that are under way are confirmed, by the mirrors that lead instead.
+        """
+        nodes = [n for n in self._view.nodes_in_service if n not in self._view.short_of_disk]
+        for host in self._replicas.led():
+            is_candidate = host.name[0] == vhost and not host.replica.is_handing_over
+            if is_candidate and self._hand_over(host, nodes):
+                host.note("hands over: its disk takes nothing")
+                _log.warning("disk takes nothing: master hands over", queue=str(host))
+
+    def _hand_over(self, host: NodeReplica, nodes: Sequence[str]) -> bool:
+        """Have a synchronised mirror on one of the nodes lead; False if there is none."""
         record = host.replica.record
-        successor = None if record is None else successor_of(self._view, record)
+        successor = None if record is None else successor_of(record, nodes)
         if successor is None:
             return False
         queue = self._view.topology.record_of(host.name)

@@ -144,7 +144,7 @@ class ClusterNode:
         self._files = parts.files
         self._by_uid: dict[str, NodeReplica] = {}
         self._member_numbers = count(1)
-        self._reachability = Reachability(parts.view, parts.effects, self.replicas.values)
+        self.reachability = Reachability(parts.view, parts.effects, self.replicas)
         self._kept = KeptCopies(parts.view.name)
         self._invitations: dict[QueueName, BecomeMirror] = {}
         """The last one for each queue that this node cannot follow yet."""
@@ -209,6 +209,8 @@ class ClusterNode:
         self._plan_changed(changed)
         if changed.ended:
             self._remove_lost()
+        if changed.is_any_state_changed:
+            self.reachability.move_masters()
         self.leaving.go_on()
 
     def _plan_changed(self, changed: ViewChange) -> None:
@@ -264,7 +266,7 @@ class ClusterNode:
         self._effects.add(DisconnectNode(session))
 
     def _session_ended(self, session: Session) -> None:
-        self._reachability.link_up(session.node)  # its timer is of no use any more
+        self.reachability.link_up(session.node)  # its timer is of no use any more
         for host in tuple(self.replicas.values()):
             host.invited.discard(session.node)
             host.replica.session_ended(SessionGone(session.node, session.incarnation))
@@ -325,7 +327,7 @@ class ClusterNode:
                 self.view.linked.discard(node)
                 for host in tuple(self.replicas.values()):
                     host.replica.link_down(node)
-                self._reachability.link_down(node)
+                self.reachability.link_down(node)
             case LinkGivenUp():
                 self.view.given_up.add(node)
                 for name in names_led_by(self.view, node):
@@ -336,7 +338,7 @@ class ClusterNode:
     def _link_up(self, node: str) -> None:
         self.view.linked.add(node)
         self.view.given_up.discard(node)
-        self._reachability.link_up(node)
+        self.reachability.link_up(node)
         for host in tuple(self.replicas.values()):
             host.invited.discard(node)  # an invitation may have been lost with the last link
             host.replica.link_up(node)
@@ -376,7 +378,7 @@ class ClusterNode:
                 host.replica.kept(news.member, news.epoch, remains)
                 self._plan(host.name)
             case OutOfReach():
-                self._reachability.reported(host, news)
+                self.reachability.reported(host, news)
 
     def _go_on_synchronising(self) -> None:
         for host in self.replicas.values():
@@ -606,6 +608,9 @@ class ClusterNode:
         host = NodeReplica(name, uid, me, self, self._parts)
         self.replicas[name] = self._by_uid[uid] = host
         return host
+
+    def disk_refuses(self, vhost: str) -> None:
+        self.leaving.leave_full_disk(vhost)
 
     def replica_stopped(self, replica: NodeReplica, reason: str) -> None:
         self._forget(replica)

@@ -56,6 +56,10 @@ class Registry(Protocol):
 
     def replica_stopped(self, replica: NodeReplica, reason: str) -> None: ...
 
+    def disk_refuses(self, vhost: str) -> None:
+        """The disk of this node, which leads a queue there, takes nothing."""
+        ...
+
 
 class ReplicaParts:
     """What all replicas of a node share."""
@@ -200,6 +204,9 @@ class NodeReplica:
                 epoch=record.epoch,
             )
         return may
+
+    def lead_elsewhere(self, replica: Replica) -> None:
+        self._registry.disk_refuses(self.name[0])
 
     def lead(self, replica: Replica) -> MasterBacking:
         self.note("leads")

@@ -1,5 +1,5 @@
 """What a node lets all others know of itself: what it is short of, where it listens, whether it
-takes part.
+takes part, and whom it cannot reach.
 
 It is a key in the store, put with the node's lease, and not news over links, because it has to be
 right when links are cut. Two nodes that cannot talk to each other both talk to the store, or they
@@ -20,12 +20,16 @@ class Listener(msgspec.Struct, frozen=True):
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """`alarms` are since when what is short, in seconds of the epoch."""
+    """`alarms` are since when what is short, in seconds of the epoch.
+
+    `unreachable` are nodes with a session that this node has had no link to for a while.
+    """
 
     alarms: dict[str, int] = msgspec.field(default_factory=dict)
     is_drained: bool = False
     listeners: tuple[Listener, ...] = ()
     runtime: str = ""
+    unreachable: tuple[str, ...] = ()
 
 
 def encode_state(state: NodeState) -> bytes:

@@ -5,6 +5,7 @@
     groups     the record of every mirrored queue's copies, with its version in the store
     topology   queues and policies, as the broker has applied them
     drained    nodes that are out of service
+    cuts       whom each other node says that it cannot reach
 
 A change of the store is applied in one order: first the topology (by the broker, before the
 machine is told), then groups, then sessions. Only when all of it is in the view is anything
@@ -19,8 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from warren.cluster.node_states import decode_state
+from warren.cluster.node_states import NodeState, decode_state
 from warren.cluster.sessions import Session, decode_session
+from warren.flow.alarms import Resource
 from warren.metadata.keys import KeyKind, ParsedKey, group_key, parse_key
 from warren.metadata.store import Change
 from warren.mirror.group_record import (
@@ -76,6 +78,8 @@ class ViewChange:
     queues: list[QueueName] = field(default_factory=list)
     vhosts_of_policies: set[str] = field(default_factory=set)
     is_own_session_lost: bool = False
+    is_any_state_changed: bool = False
+    """Another node told what it is short of, whether it is in service, or whom it cannot reach."""
 
 
 class ClusterView:
@@ -89,6 +93,10 @@ class ClusterView:
         self.given_up: set[str] = set()
         """Nodes with a session that clients do not wait for: no link for too long."""
         self.drained: set[str] = set()
+        self.short_of_disk: set[str] = set()
+        """Other nodes whose disk alarm is set."""
+        self.cuts: dict[str, tuple[str, ...]] = {}
+        """By other node: the nodes that it says it cannot reach."""
         self.groups: dict[QueueName, StoredGroup] = {}
 
     # What the store tells.
@@ -109,6 +117,7 @@ class ClusterView:
                 self._apply_session(key.parts[0], change, changed)
             elif key.kind is KeyKind.NODE_STATE and key.parts[0] != self.name:
                 self._apply_state(key.parts[0], change)
+                changed.is_any_state_changed = True
         return changed
 
     def _apply_group(self, key: ParsedKey, change: Change, changed: ViewChange) -> None:
@@ -140,8 +149,11 @@ class ClusterView:
             changed.begun.append(session)
 
     def _apply_state(self, node: str, change: Change) -> None:
-        is_drained = change.record is not None and decode_state(change.record.value).is_drained
-        (self.drained.add if is_drained else self.drained.discard)(node)
+        state = NodeState() if change.record is None else decode_state(change.record.value)
+        (self.drained.add if state.is_drained else self.drained.discard)(node)
+        is_short = Resource.DISK.value in state.alarms
+        (self.short_of_disk.add if is_short else self.short_of_disk.discard)(node)
+        self.cuts[node] = state.unreachable
 
     # Nodes.
 

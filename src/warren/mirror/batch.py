@@ -5,14 +5,15 @@ persistent. A batch is what a turn of the loop brought; it goes round as one, an
 nearly as one. So it is enough to count: so many of its messages are not safe here yet, and it is
 everywhere or it is not. When both are done, all its publishers are told.
 
-To the backing here it is the `Publisher` of its messages, each under its place in the batch.
+To the backing here it is the `Publisher` of its messages, each under its place in the batch. It is
+a patient one: what the disk here refuses, a mirror may have, and answer for once it leads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from warren.queues.boundary import Publisher
+from warren.queues.boundary import PatientPublisher, Publisher
 from warren.wire.codec import Message
 
 
@@ -26,10 +27,16 @@ class Unconfirmed:
         self.message = message
 
 
-class Batch:
-    """`on_complete` is called once, when publishers may be told."""
+class Batch(PatientPublisher):
+    """`on_complete` is called once, when publishers may be told.
 
-    def __init__(self, on_complete: Callable[[Batch], None]) -> None:
+    `on_refused` is called for each message that the disk here would not take, and returns True if
+    the publisher is to wait: another copy is about to lead, and answers.
+    """
+
+    def __init__(
+        self, on_complete: Callable[[Batch], None], on_refused: Callable[[], bool]
+    ) -> None:
         self.number = -1
         """Of the broadcast; -1 while the turn lasts."""
         self.waiting: list[Unconfirmed | None] = []
@@ -38,6 +45,7 @@ class Batch:
         self.unsafe_here = 0
         self.is_everywhere = False
         self._on_complete = on_complete
+        self._on_refused = on_refused
 
     def add(self, unconfirmed: Unconfirmed) -> int:
         """Its place, under which the backing is to confirm it."""
@@ -52,12 +60,11 @@ class Batch:
             self._on_complete(self)
 
     def rejected(self, place: int) -> None:
-        """The disk here would not take it."""
-        unconfirmed = self.waiting[place]
-        self.waiting[place] = None
-        if unconfirmed is not None:
+        """The disk here would not take it, and is asked again: then comes this, or `confirmed`."""
+        unconfirmed = self.waiting[place] if place < len(self.waiting) else None
+        if unconfirmed is not None and not self._on_refused():
+            self.waiting[place] = None
             unconfirmed.publisher.rejected(unconfirmed.sequence)
-        self.confirmed(place)
 
     def held_everywhere(self) -> None:
         """Every other member of the in-sync set has it."""

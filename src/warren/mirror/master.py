@@ -60,6 +60,10 @@ class Ring(Protocol):
         """The member lacks nothing any more."""
         ...
 
+    def refused(self) -> bool:
+        """The disk here takes nothing: True if a mirror is about to lead, and answers."""
+        ...
+
 
 class _Nobody:
     """The publisher of messages that nobody wants to hear of."""
@@ -92,7 +96,7 @@ class MasterBacking(BackingQueue):
         self._mirror: Mirror | None = None
         self.unacked: dict[tuple[int, int], QueuedMessage] = {}
         self.outbox = Outbox(self._due)
-        self.batch = Batch(self._complete)
+        self.batch = Batch(self._complete, self._refused)
         self._incomplete: dict[Batch, None] = {}
         self.coverages: dict[str, Coverage] = {}
         self.departed: set[tuple[int, int]] | None = None
@@ -359,7 +363,7 @@ class MasterBacking(BackingQueue):
         self._broadcast(encode(self.number + 1, instruction))
 
     def _broadcast(self, payload: bytes) -> None:
-        batch, self.batch = self.batch, Batch(self._complete)
+        batch, self.batch = self.batch, Batch(self._complete, self._refused)
         self.number += 1
         batch.number = self.number
         self.ring.broadcast(payload)
@@ -406,6 +410,9 @@ class MasterBacking(BackingQueue):
             self._complete_batches.append(batch)
         elif batch.waiting:
             self._answer(batch)
+
+    def _refused(self) -> bool:
+        return self.is_deposed or self.ring.refused()
 
     def _answer(self, batch: Batch) -> None:
         del self._incomplete[batch]

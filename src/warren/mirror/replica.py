@@ -106,6 +106,10 @@ class ReplicaHost(Protocol):
         """What the policy says about losing messages rather than the queue."""
         ...
 
+    def lead_elsewhere(self, replica: Replica) -> None:
+        """The disk of this node, which leads, takes nothing: call `hand_over`, if one can lead."""
+        ...
+
     def lead(self, replica: Replica) -> MasterBacking:
         """The record says that this node leads: make its copy the queue's."""
         ...
@@ -249,6 +253,16 @@ class Replica:
         if self.master is not None and self._hand_over is None and not self.is_stopped:
             self._hand_over = HandOver(self.master, self.me.id, successor, keeps_copy)
             self._follow_record()
+
+    def refused(self) -> bool:
+        """The disk here takes nothing: True if a mirror is about to lead, and answers.
+
+        It is asked for each message, and again whenever the disk was tried again: so if a hand-over
+        comes to nothing, the next one is begun, or publishers are told no.
+        """
+        if self._hand_over is None:
+            self._host.lead_elsewhere(self)
+        return self._hand_over is not None
 
     # The ring, as the master sees it.
 

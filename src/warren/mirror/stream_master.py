@@ -205,7 +205,8 @@ class StreamMaster(MasterBacking):
         self._let_go()
 
     def failed(self) -> None:
-        """It is tried again; meanwhile who publishes is refused."""
+        """It is tried again; meanwhile a mirror leads, or who publishes is refused."""
+        self._refused()
 
     def counted(self) -> None:
         self.length = self.log.backing.length

@@ -293,6 +293,9 @@ class Cluster:
         self.tallies.forget(session.node)
         _log.warning("node is down", node=session.node)
 
+    def publish_state(self) -> None:
+        self.states.tell()
+
     # What links tell.
 
     def applied(self, node: str, revision: int) -> None:
@@ -369,6 +372,7 @@ class Cluster:
             self.name in self.view.drained,
             tuple(self._node.listeners()),
             platform.python_version(),
+            tuple(sorted(self.node.reachability.unreachable)),
         )
 
     def _count_changed(self, scope: Scope, name: str) -> None:

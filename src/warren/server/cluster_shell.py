@@ -24,6 +24,7 @@ from warren.cluster.actions import (
     LoseMaster,
     OwnSessionLost,
     PrepareCopy,
+    PublishState,
     Redirect,
     RemoveQueues,
     RenewQueue,
@@ -85,6 +86,8 @@ class SessionOwner(Protocol):
 
     def node_disconnected(self, session: Session) -> None: ...
 
+    def publish_state(self) -> None: ...
+
 
 class ClusterShell:
     def __init__(
@@ -109,6 +112,7 @@ class ClusterShell:
             ConnectNode: lambda action: owner.node_connected(action.session),
             DisconnectNode: lambda action: owner.node_disconnected(action.session),
             OwnSessionLost: lambda action: owner.own_session_lost(),
+            PublishState: lambda action: owner.publish_state(),
             PrepareCopy: lambda action: context.spawn(self._prepare(action)),
             RenewQueue: lambda action: context.spawn(self._renew(action.name)),
             RemoveQueues: lambda action: context.spawn(self._remove(action.names)),

@@ -30,9 +30,10 @@ from warren.wire.codec import FrameReader, MethodFrame
 LINK_FRAME_BYTES_MAX: Final = 1_048_576
 HANDSHAKE_FRAME_BYTES_MAX: Final = 4_096
 HANDSHAKE_S_MAX: Final = 5.0
-PULSE_S: Final = 2.0
-# A link that brings nothing for this many pulses is as good as broken.
-PULSES_MISSED_MAX: Final = 4
+PULSE_S: Final = 0.5
+# A link that brings nothing for this many pulses in a row is as good as broken. Pulses are counted,
+# not seconds: a node that was itself held up for that long must not blame its links.
+SILENT_PULSES_MAX: Final = 5
 
 _log = EventLog("link")
 
@@ -153,8 +154,8 @@ class LinkProtocol(asyncio.Protocol):
         if self._reader.octets != self._octets_seen:
             self._silent_pulses = 0
             self._octets_seen = self._reader.octets
-        if self._silent_pulses > PULSES_MISSED_MAX:
-            self.abort(f"silence for {PULSES_MISSED_MAX * PULSE_S:g} s")
+        if self._silent_pulses >= SILENT_PULSES_MAX:
+            self.abort(f"silence for {SILENT_PULSES_MAX * PULSE_S:g} s")
             return
         self.say(Ping())
         self._schedule_pulse()

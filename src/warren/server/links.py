@@ -210,6 +210,8 @@ class AskedNode:
                 self.asker.disconnected()
                 linked_at = loop.time()
                 self._links.listener.link_down(self.name)
+            elif not self._has_stood:
+                self._links.listener.link_down(self.name)  # it never was up, and may never be
             _log.warning(
                 "cannot connect to node", node=self.name, address=self.address, reason=reason
             )

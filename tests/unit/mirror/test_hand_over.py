@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from replica_world import ReplicaWorld, message
+from replica_world import Confirmed, ReplicaWorld, message
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
@@ -140,3 +140,51 @@ def test_a_leader_that_stays_after_all_keeps_nothing_back() -> None:
     HandOver(world.master, ident("a"), ident("b"), keeps_copy=False).abandon()
     world.master.publish(message(1), 0, None, 0)
     assert world.master.depose() == []
+
+
+def refuse_all(world: ReplicaWorld) -> None:
+    """The disk of the master takes nothing, as the index says each time it has tried."""
+    for queued in world.here.indexes[0].unsynced:
+        queued.publisher.rejected(queued.publisher_sequence)
+
+
+def published_to_a_full_disk() -> tuple[ReplicaWorld, Confirmed]:
+    """A mirror holds what the disk of the master does not take."""
+    world, publisher = ReplicaWorld(), Confirmed()
+    world.join("b")
+    world.deliver()
+    world.master.set_in_sync(["b"])
+    for number in (1, 2):
+        world.master.publish(message(number), 0, publisher, number)
+    world.deliver()
+    return world, publisher
+
+
+def test_what_the_disk_refuses_waits_for_the_successor() -> None:
+    world, publisher = published_to_a_full_disk()
+    world.is_handing_over = True
+    refuse_all(world)
+    refuse_all(world)
+    assert (publisher.confirmations, publisher.rejections) == ([], [])
+    assert [each.message.body for each in world.master.depose()] == [b"1", b"2"]
+    refuse_all(world)
+    assert publisher.rejections == [], "the successor answers"
+
+
+def test_what_the_disk_refuses_is_refused_once_if_nobody_else_can_lead() -> None:
+    world, publisher = published_to_a_full_disk()
+    refuse_all(world)
+    refuse_all(world)
+    assert (publisher.confirmations, publisher.rejections) == ([], [1, 2])
+    world.sync_all()
+    assert (publisher.confirmations, publisher.rejections) == ([], [1, 2])
+
+
+def test_what_the_disk_takes_after_all_is_confirmed() -> None:
+    """The successor died, and meanwhile there is room."""
+    world, publisher = published_to_a_full_disk()
+    world.is_handing_over = True
+    refuse_all(world)
+    world.is_handing_over = False
+    world.sync_all()
+    assert (publisher.confirmations, publisher.rejections) == ([1, 2], [])
