@@ -25,9 +25,12 @@ class Entry(NamedTuple):
     what: str
     facts: tuple[object, ...]
 
+    @property
+    def text(self) -> str:
+        return " ".join(map(str, (self.what, *self.facts)))
+
     def __str__(self) -> str:
-        facts = " ".join(map(str, self.facts))
-        return f"{self.at_ms} ms: {self.what} {facts}".rstrip()
+        return f"{self.at_ms} ms: {self.text}"
 
 
 class Stories:

@@ -21,7 +21,25 @@ async def _show(call: Call) -> JsonObject:
     return show_ring(queue, call.node)
 
 
+async def _tell_story(call: Call) -> JsonObject:
+    """What this node has heard and decided about the queue's copies; other nodes have their own."""
+    queue = find_queue(call)
+    if queue is None:
+        raise no_such_object()
+    cluster, name = call.node.cluster, (queue.record.vhost, queue.record.name)
+    entries = [] if cluster is None else cluster.node.stories.of(name)
+    return {
+        "node": call.node.config.name,
+        "entries": [{"at_ms": each.at_ms, "text": each.text} for each in entries],
+    }
+
+
 RESOURCES: Final = (
+    Resource(
+        path="/warren/queues/{vhost}/{queue}/story",
+        rule=VHOST_USERS,
+        get=_tell_story,
+    ),
     Resource(
         path="/warren/queues/{vhost}/{queue}/ring",
         rule=VHOST_USERS,
