@@ -48,13 +48,14 @@ ALLOWED: Final = {
     "broker": BELOW_BROKER,
     "channels": BELOW_BROKER | {"broker", "protocol"},
     "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
+    "config": {"model", "auth", "flow", "policy", "storage"},
     "mirror": {"model", "wire", "queues", "storage", "flow", "streams"},
     "cluster": BELOW_BROKER | {"broker", "flow"},
-    "server": BELOW_SERVER | {"cluster", "mirror"},
-    "management": BELOW_SERVER | {"server", "cluster", "mirror"},
+    "server": BELOW_SERVER | {"cluster", "config", "mirror"},
+    "management": BELOW_SERVER | {"server", "cluster", "config", "mirror"},
     "perf": BELOW_SERVER | {"server"},
-    "cli": BELOW_SERVER | {"server", "management", "perf"},
-    "testing": BELOW_SERVER | {"server", "management"},
+    "cli": BELOW_SERVER | {"server", "config", "management", "perf"},
+    "testing": BELOW_SERVER | {"server", "config", "management"},
 }
 
 # What runs in Spark's workers takes of the broker how it writes things down, and no broker.
@@ -68,6 +69,7 @@ WORLDLY_PLACES: Final = (
     "cli/",
     "perf/",
     "testing/",
+    "config/settings.py",
     "metadata/sqlite.py",
     "metadata/etcd",
     "metadata/turns.py",

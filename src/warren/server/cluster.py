@@ -35,6 +35,9 @@ from warren.cluster.sessions import (
     encode_session,
 )
 from warren.cluster.tallies import Scope, Tallies
+from warren.config.partition_handling import explain_strategy
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.metadata.directory_lock import DirectoryLock
 from warren.metadata.keys import KeyKind, node_key, node_state_key, parse_key, prefix
 from warren.metadata.store import (
@@ -53,8 +56,6 @@ from warren.policy.wanted_copies import nodes_for_masters
 from warren.queues.settings import QueueSettings
 from warren.server.applied_reports import AppliedReports
 from warren.server.cluster_store import ClusterStore
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links
 from warren.server.membership import Membership
@@ -64,7 +65,6 @@ from warren.server.mirroring.homes import Homes
 from warren.server.mirroring.mirrors import Mirrors
 from warren.server.namesake import is_answering
 from warren.server.node_states import NodeStates, Own
-from warren.server.partition_handling import explain_strategy
 from warren.server.session_keeper import SessionKeeper
 from warren.server.strangers import Strangers
 from warren.server.transient_exchanges import remove_leftovers

@@ -20,6 +20,8 @@ from warren.auth.admin import Defaults
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.broker.telling_admin import TellingAdmin
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.metadata.codec import decode_queue
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
@@ -28,8 +30,6 @@ from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.server.alarms import NodeAlarms
 from warren.server.clock import LoopClock
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
 from warren.server.connection_events import alarm_changed
 from warren.server.context import ConnectionContext, new_token

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from warren.config.settings import Config
 from warren.flow.alarms import Resource
 from warren.flow.units import parse_size
 from warren.mirror.master import MasterBacking
@@ -15,7 +16,6 @@ from warren.mirror.sync_pace import SyncSettings
 from warren.mirror.synchroniser import SyncEvent, Synchroniser
 from warren.model.logs import EventLog
 from warren.policy.wanted_copies import Mirroring, mirroring_of
-from warren.server.config import Config
 
 if TYPE_CHECKING:
     from warren.server.mirroring.replica_host import ReplicaOfNode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from warren.server.config_declaring import group, in_order, secret, setting
-from warren.server.config_values import PORT_MAX, one_of, switch, text, whole_number
+from warren.config.declaring import group, in_order, secret, setting
+from warren.config.values import PORT_MAX, one_of, switch, text, whole_number
 
 VERIFY_PEER: Final = "verify_peer"
 VERIFY_NONE: Final = "verify_none"

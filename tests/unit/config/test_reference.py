@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.server.config import settings
-from warren.server.config_pending import PENDING
-from warren.server.config_reference import reference
+from warren.config.pending import PENDING
+from warren.config.reference import reference
+from warren.config.settings import settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "CONFIGURATION.md"
 

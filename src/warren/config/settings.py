@@ -1,7 +1,7 @@
 """What can be configured: each setting is declared once, as a field of `Config`.
 
 The names, values and defaults are those of RabbitMQ's rabbitmq.conf, so that an existing file
-works (`config_file` reads it); what RabbitMQ has no word for begins with `warren.`. What the
+works (`file` reads it); what RabbitMQ has no word for begins with `warren.`. What the
 command line alone can say is a field without a key.
 """
 
@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.auth.login_guard import FAILURES_MAX_DEFAULT
-from warren.flow.memory import PAGING_RATIO_DEFAULT
-from warren.flow.units import parse_size
-from warren.model.logs import LEVELS
-from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
-from warren.server.config_declaring import (
+from warren.config.declaring import (
     Setting,
     declared_in,
     family,
@@ -27,7 +23,17 @@ from warren.server.config_declaring import (
     setting,
     switched_on,
 )
-from warren.server.config_values import (
+from warren.config.partition_handling import PAUSE_MINORITY, STRATEGIES
+from warren.config.tls import (
+    COMMON_NAME,
+    DISTINGUISHED_NAME,
+    NO_HTTPS,
+    NO_TLS,
+    SUBJECT_ALTERNATIVE_NAME,
+    ManagementTls,
+    TlsOptions,
+)
+from warren.config.values import (
     PORT_MAX,
     Endpoint,
     endpoint,
@@ -38,16 +44,10 @@ from warren.server.config_values import (
     text,
     whole_number,
 )
-from warren.server.partition_handling import PAUSE_MINORITY, STRATEGIES
-from warren.server.tls.options import (
-    COMMON_NAME,
-    DISTINGUISHED_NAME,
-    NO_HTTPS,
-    NO_TLS,
-    SUBJECT_ALTERNATIVE_NAME,
-    ManagementTls,
-    TlsOptions,
-)
+from warren.flow.memory import PAGING_RATIO_DEFAULT
+from warren.flow.units import parse_size
+from warren.model.logs import LEVELS
+from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 
 AMQP_PORT: Final = 5672
