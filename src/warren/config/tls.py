@@ -1,4 +1,4 @@
-"""What can be said about TLS, in RabbitMQ's words: the same for AMQP, HTTP and links."""
+"""TLS settings, with RabbitMQ's keys: the same for AMQP, HTTP and the links between nodes."""
 
 from __future__ import annotations
 
@@ -20,44 +20,57 @@ VERSIONS: Final = ("tlsv1", "tlsv1.1", "tlsv1.2", "tlsv1.3")
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
     cacertfile: str = setting(
-        "cacertfile", text, "", "PEM file of the authorities that peers' certificates may be from"
+        "cacertfile", text, "", "PEM file of the CA certificates that verify the peer's certificate"
     )
     certfile: str = setting(
-        "certfile", text, "", "PEM file of our certificate, and of those between it and its root"
+        "certfile",
+        text,
+        "",
+        "PEM file of the node's certificate, with the intermediate ones after it",
     )
-    keyfile: str = setting("keyfile", text, "", "PEM file of its private key")
-    password: str = secret("password", str, "", "of that key, if it is encrypted")
+    keyfile: str = setting("keyfile", text, "", "PEM file of the private key of certfile")
+    password: str = secret("password", str, "", "password of keyfile, if it is encrypted")
     verify: str = setting(
         "verify",
         one_of(VERIFY_PEER, VERIFY_NONE),
         VERIFY_NONE,
-        "verify_peer: ask peers for a certificate, and refuse those that show a wrong one",
+        "verify_peer: ask the peer for a certificate, and refuse one that cannot be verified",
     )
     fail_if_no_peer_cert: bool = setting(
-        "fail_if_no_peer_cert", switch, False, "with verify_peer: refuse peers that show none"
+        "fail_if_no_peer_cert",
+        switch,
+        False,
+        "with verify_peer: refuse a peer without a certificate",
     )
     depth: int | None = setting(
         "depth", whole_number(0, 255), None,
-        "most certificates between a peer's and its root; as many as there are if not set",
+        "most intermediate certificates between the peer's and its root; no limit if not set",
     )  # fmt: skip
     versions: tuple[str, ...] = group(
-        "versions", one_of(*VERSIONS), ("tlsv1.3", "tlsv1.2"), in_order, "versions of TLS spoken"
+        "versions",
+        one_of(*VERSIONS),
+        ("tlsv1.3", "tlsv1.2"),
+        in_order,
+        "TLS versions that are accepted",
     )
     ciphers: tuple[str, ...] = group(
         "ciphers", text, (), in_order,
-        "cipher suites up to TLS 1.2 by OpenSSL's names, best first; OpenSSL's own choice if none",
+        "cipher suites up to TLS 1.2, with OpenSSL's names, best first; OpenSSL's default if none",
     )  # fmt: skip
     honor_cipher_order: bool = setting(
-        "honor_cipher_order", switch, True, "our order of cipher suites goes before the client's"
+        "honor_cipher_order",
+        switch,
+        True,
+        "prefer the node's order of cipher suites to the client's",
     )
     client_renegotiation: bool = setting(
-        "client_renegotiation", switch, False, "clients may negotiate anew (TLS 1.2 and older)"
+        "client_renegotiation", switch, False, "clients may renegotiate (TLS 1.2 and older)"
     )
     dhfile: str = setting("dhfile", text, "", "PEM file of Diffie-Hellman parameters")
 
     @property
     def is_given(self) -> bool:
-        """Whether there is anything to speak TLS with."""
+        """True if a certificate, key or CA file is configured."""
         return bool(self.certfile or self.keyfile or self.cacertfile)
 
     @property
@@ -70,7 +83,9 @@ class ManagementTls(TlsOptions):
     port: int | None = setting(
         "port", whole_number(0, PORT_MAX), None, "port of the HTTP API over TLS, as 15671"
     )
-    ip: str | None = setting("ip", text, None, "its address; that of the HTTP API if not set")
+    ip: str | None = setting(
+        "ip", text, None, "address of the HTTP API over TLS; management.tcp.ip if not set"
+    )
 
 
 NO_TLS: Final = TlsOptions()

@@ -21,6 +21,11 @@ def test_every_key_is_on_the_page_with_what_it_means() -> None:
     assert all(f"- `{key}`" in page for key in PENDING)
 
 
+def test_every_meaning_can_be_read_without_the_row_above_it() -> None:
+    leaning = ("the same", "its ", "and ", "of ", "such ", "which ", "what ")
+    assert [s.key for s in settings().values() if s.meaning.startswith(leaning)] == []
+
+
 def test_secrets_have_no_default_worth_hiding_but_the_known_one() -> None:
     secret = [s.key for s in settings().values() if s.is_secret]
     assert secret == [
