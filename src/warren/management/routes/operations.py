@@ -13,7 +13,7 @@ from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, MONITORS
 from warren.management.cluster.sums import FIGURES, answers_of_all
 from warren.management.errors import Refusal, bad_request
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.overview import home_is_node, running_node
 from warren.management.views.connections import show_connection_reference

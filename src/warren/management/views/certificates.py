@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.config.tls import TlsOptions
 from warren.config.values import Endpoint
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.server.tls.certificates import expiries_of
 from warren.server.tls.sides import http_options
 
