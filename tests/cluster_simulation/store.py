@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from support.record_store import RecordStore
+from support.schedule import Schedule
 from warren.mirror.group_record import GroupRecord, SessionGone
-from warren.testing.record_store import RecordStore
-from warren.testing.schedule import Schedule
 
 if TYPE_CHECKING:
     from cluster_simulation.node import SimNode
