@@ -53,13 +53,14 @@ ALLOWED: Final = {
     "cluster": BELOW_BROKER | {"broker", "flow"},
     "server": BELOW_SERVER | {"cluster", "config", "mirror"},
     "management": BELOW_SERVER | {"server", "cluster", "config", "mirror"},
-    "perf": BELOW_SERVER | {"server"},
-    "cli": BELOW_SERVER | {"server", "config", "management", "perf"},
+    "client": {"model", "wire", "protocol"},
+    "perf": {"model", "wire", "protocol", "client"},
+    "cli": BELOW_SERVER | {"server", "client", "config", "management", "perf"},
     "testing": BELOW_SERVER | {"server", "config", "management"},
 }
 
 # What runs in Spark's workers takes of the broker how it writes things down, and no broker.
-ALLOWED_FOR_SPARK: Final = {"model", "wire", "protocol", "storage", "streams", "perf"}
+ALLOWED_FOR_SPARK: Final = {"model", "wire", "protocol", "storage", "streams", "client"}
 
 # Logic is given its clock, disk, network and dice, so that simulations own them.
 WORLDLY_MODULES: Final = {"asyncio", "uvloop", "socket", "select", "time", "random", "threading"}
