@@ -12,7 +12,7 @@ cdef class Histogram:
     cdef public unsigned long long highest
     cdef public list buckets
 
-    @cython.locals(shift=Py_ssize_t)
+    @cython.locals(shift=Py_ssize_t, steps=cython.ulonglong, index=Py_ssize_t)
     cpdef add(self, unsigned long long value)
 
 

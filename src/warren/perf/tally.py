@@ -41,11 +41,13 @@ class Histogram:
         self.count += 1
         self.highest = max(self.highest, value)
         shift = 0
-        while value >= 2 * STEPS:
+        steps = STEPS  # a variable, so that the .pxd can make it a C number
+        while value >= 2 * steps:
             value >>= 1
             shift += 1
         # Below 64 the value is its own bucket; above, each doubling has 64 of them.
-        self.buckets[value + shift * STEPS] += 1
+        index = value + shift * steps
+        self.buckets[index] += 1
 
     def merge(self, other: Histogram) -> None:
         self.count += other.count
