@@ -27,7 +27,7 @@ from typing import Any, Final
 import pika
 
 from broker_process import free_port
-from warren.server.config_file import parse_config
+from warren.config.file import parse_config
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final = [

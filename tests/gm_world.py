@@ -11,6 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 from gm_invariants import Journal, Witness
+from support.network import Network
+from support.record_store import RecordStore
+from support.schedule import Schedule
 from warren.mirror.frames import decode_frame, encode_frame
 from warren.mirror.gm import GroupMember
 from warren.mirror.gm_events import (
@@ -48,9 +51,6 @@ from warren.mirror.group_record import (
     make_member_id,
     promote,
 )
-from warren.testing.network import Network
-from warren.testing.record_store import RecordStore
-from warren.testing.schedule import Schedule
 
 UID = "queue-1"
 STEPS_MAX = 60_000

@@ -85,6 +85,11 @@ def deliver(
     return frame(METHOD, channel, pack(">HH", 60, 60) + arguments)
 
 
+def returned(channel: int = 1) -> bytes:
+    arguments = pack(">H", 312) + short_string(b"NO_ROUTE") + route_key()
+    return frame(METHOD, channel, pack(">HH", 60, 50) + arguments)
+
+
 def get_ok(channel: int = 1, route: bytes | None = None, messages_left: int = 3) -> bytes:
     arguments = pack(">QB", 7, 1) + (route or route_key()) + pack(">I", messages_left)
     return frame(METHOD, channel, pack(">HH", 60, 71) + arguments)

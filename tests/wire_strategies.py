@@ -20,6 +20,7 @@ from wire_frames import (
     header,
     message,
     publish,
+    returned,
     route_key,
     short_string,
 )
@@ -140,6 +141,7 @@ _elements = [
     _deliveries,
     _delivered,
     _delivered,
+    st.builds(returned, channels),
     _publishes,
     _headers,
     _body_frames,

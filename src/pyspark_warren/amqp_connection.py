@@ -1,22 +1,23 @@
 """One AMQP connection with one channel that publishes: blocking, and small.
 
-The encoding is the broker's own (warren/wire); what comes back is read by what the load tool reads
-with. Heartbeats are off: a task either sends, or waits for confirms with a bound.
+The encoding is the broker's own (warren/wire), reader and handshake are those of all our clients
+(warren/client). Heartbeats are off: a task either sends, or waits for confirms with a bound.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
-from typing import Any, Final, Protocol, Self, TypeVar, cast
+from typing import Final, Self, TypeVar
 
 from pamqp.commands import Channel, Confirm, Connection
 
 from pyspark_warren.endpoints import Endpoint
 from pyspark_warren.errors import NotAuthorised, PublishFailed
+from warren.client.errors import BrokenStream, ConnectionLost
+from warren.client.handshake import PROTOCOL_HEADER, Handshake, Login
+from warren.client.reader import ClientReader
 from warren.model.errors import AmqpError
-from warren.perf.frames import BrokenStream, DeliveryReader
-from warren.protocol.negotiation import PROTOCOL_HEADER
 from warren.wire.codec import Ack, Message, MethodFrame, OutputBuffer
 from warren.wire.methods import Method, decode_method, encode_method
 
@@ -32,28 +33,8 @@ _ACCESS_REFUSED: Final = 403
 _NOT_ALLOWED: Final = 530
 # Closed for reasons of the broker's own, so that another node may do.
 _TRANSIENT: Final = frozenset({320, 506, 541})
-CLIENT_PROPERTIES: Final = {
-    "product": "pyspark_warren",
-    "platform": "Python",
-    "capabilities": {
-        "publisher_confirms": True,
-        "basic.nack": True,
-        "connection.blocked": True,
-        "authentication_failure_close": True,
-    },
-}
 
 MethodT = TypeVar("MethodT", bound=Method)
-
-
-class FrameSource(Protocol):
-    """Makes methods and confirms of the bytes that came."""
-
-    def feed(self, data: bytes) -> list[MethodFrame | Ack]: ...
-
-
-class ConnectionLost(Exception):
-    """This connection is over; another may do better."""
 
 
 class AmqpConnection:
@@ -61,7 +42,7 @@ class AmqpConnection:
 
     def __init__(self, endpoint: Endpoint, vhost: str) -> None:
         self._endpoint = endpoint
-        self._reader: FrameSource = DeliveryReader()
+        self._reader = ClientReader(FRAME_BYTES_MAX)
         self._events: list[Ack | Method] = []
         self._failure: Exception | None = None
         self.frame_max = FRAME_BYTES_MAX
@@ -94,22 +75,25 @@ class AmqpConnection:
         return endpoint.tls_context().wrap_socket(plain, server_hostname=endpoint.host)
 
     def _negotiate(self, vhost: str) -> None:
-        endpoint = self._endpoint
+        user, password = self._endpoint.user, self._endpoint.password
+        handshake = Handshake(Login(user, password, vhost, "pyspark_warren", FRAME_BYTES_MAX))
         self._output.raw(PROTOCOL_HEADER)
-        self._answer_of(Connection.Start)
-        start_ok = Connection.StartOk(
-            client_properties=cast("Any", CLIENT_PROPERTIES),
-            mechanism="PLAIN",
-            response=f"\0{endpoint.user}\0{endpoint.password}",
-            locale="en_US",
-        )
-        tune = self._call(start_ok, Connection.Tune, 0)
-        frame_max = min(tune.frame_max or FRAME_BYTES_MAX, FRAME_BYTES_MAX)
-        self.frame_max = self._output.frame_max = frame_max
-        self._method(Connection.TuneOk(tune.channel_max, frame_max, 0), 0)
-        self._call(Connection.Open(vhost), Connection.OpenOk, 0)
+        while not handshake.is_open:
+            self.send()
+            for event in self.receive():
+                self._answer(handshake, event)
+        self.frame_max = self._output.frame_max = handshake.frame_max
         self._call(Channel.Open(), Channel.OpenOk)
         self._call(Confirm.Select(), Confirm.SelectOk)
+
+    def _answer(self, handshake: Handshake, event: Ack | Method) -> None:
+        if isinstance(event, Ack):
+            raise ConnectionLost(f"{self._endpoint}: a confirm in place of a handshake")
+        try:
+            for answer in handshake.answer(event):
+                self._method(answer, 0)
+        except BrokenStream as error:
+            raise ConnectionLost(f"{self._endpoint}: {error}") from error
 
     def _call(self, method: Method, answer: type[MethodT], channel: int = CHANNEL) -> MethodT:
         self._method(method, channel)

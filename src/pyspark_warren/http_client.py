@@ -12,10 +12,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse
 from ssl import SSLCertVerificationError
 from typing import Any, Final, NoReturn, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -31,6 +30,7 @@ from pyspark_warren.errors import (
     QueueMissing,
     WarrenError,
 )
+from warren.client.http import ApiConnection, HttpAddress, HttpRequest
 
 # No request is longer under way than this.
 TIMEOUT_S: Final = 60.0
@@ -85,7 +85,7 @@ class QueueClient:
         self._patience_s = patience_s
         self._turn = 0
         self._told: set[tuple[int, str]] = set()
-        self._connection: HTTPConnection | None = None
+        self._connection: ApiConnection | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -241,25 +241,10 @@ class QueueClient:
         return f"no answer from {asked} in {self._patience_s:g} s; the last: {problem}"
 
     def _send(self, request: _Request) -> HTTPResponse:
-        """A connection that was kept for long may have been closed meanwhile: that is no fault."""
-        is_kept = self._connection is not None
-        try:
-            return self._exchange(request)
-        except ConnectionError:
-            if not is_kept:
-                raise
-            self.close()
-            return self._exchange(request)
-
-    def _exchange(self, request: _Request) -> HTTPResponse:
-        endpoint = self._endpoint
         if self._connection is None:
-            self._connection = _connection_to(endpoint)
-        token = b64encode(f"{endpoint.user}:{endpoint.password}".encode()).decode()
-        headers = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
-        body = None if request.body is None else json.dumps(request.body).encode()
-        self._connection.request(request.method, request.path, body, headers)
-        return self._connection.getresponse()
+            self._connection = ApiConnection(_address_of(self._endpoint))
+        asked = HttpRequest(request.method, request.path, request.body)
+        return self._connection.request(asked, TIMEOUT_S)
 
     def _refused(self, status: int, answer: bytes, name: str) -> NoReturn:
         reason, first_offset = _reason_of(answer)
@@ -279,11 +264,15 @@ class QueueClient:
         raise WarrenError(f"{self._endpoint} refuses {where}: {status} {reason}")
 
 
-def _connection_to(endpoint: Endpoint) -> HTTPConnection:
-    host, port = endpoint.host, endpoint.port
-    if not endpoint.is_secure:
-        return HTTPConnection(host, port, timeout=TIMEOUT_S)
-    return HTTPSConnection(host, port, timeout=TIMEOUT_S, context=endpoint.tls_context())
+def _address_of(endpoint: Endpoint) -> HttpAddress:
+    return HttpAddress(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password,
+        tls=endpoint.tls_context() if endpoint.is_secure else None,
+        agent="pyspark_warren",
+    )
 
 
 def _reason_of(answer: bytes) -> tuple[str, int]:

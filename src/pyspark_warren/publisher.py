@@ -19,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 from pamqp.commands import Basic
 
-from pyspark_warren.amqp_connection import AmqpConnection, ConnectionLost
+from pyspark_warren.amqp_connection import AmqpConnection
 from pyspark_warren.content_frames import octets_of
 from pyspark_warren.endpoints import PATIENCE_S, Endpoint
 from pyspark_warren.errors import BrokerUnavailable, PublishFailed
+from warren.client.errors import ConnectionLost
 from warren.wire.codec import Ack
 from warren.wire.methods import Method
 

@@ -90,8 +90,8 @@ class InProcessAdministration:
     """A Warren node in a thread with a loop of its own."""
 
     def __init__(self, data_dir: Path) -> None:
-        from warren.server.config import Config
-        from warren.server.config_values import Endpoint
+        from warren.config.settings import Config
+        from warren.config.values import Endpoint
         from warren.server.node import Node
 
         self._loop = asyncio.new_event_loop()

@@ -193,7 +193,9 @@ def test_a_node_that_stops_in_good_order_is_not_waited_for(
 def _has_link_to_first(node: NodeProcess) -> bool:
     """In its present life."""
     log = node.log()
-    return log.rfind("connected to node node=n1@localhost") > log.rfind("node is up node=n1@localhost")
+    return log.rfind("connected to node node=n1@localhost") > log.rfind(
+        "node is up node=n1@localhost"
+    )
 
 
 def _count_or_none(channel: BlockingChannel, name: str) -> int | None:

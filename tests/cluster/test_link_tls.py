@@ -46,7 +46,9 @@ class TlsNodes:
         for name in ("t1", "t2"):
             self.add(name, self.options(name, self.authority)).start()
         for node in self.nodes:
-            eventually(lambda node=node: "connected to node" in node.log(), f"{node.name} is linked")
+            eventually(
+                lambda node=node: "connected to node" in node.log(), f"{node.name} is linked"
+            )
 
     def stop(self) -> None:
         for node in self.nodes:

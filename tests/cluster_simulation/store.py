@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from support.record_store import RecordStore
+from support.schedule import Schedule
 from warren.mirror.group_record import GroupRecord, SessionGone
-from warren.testing.record_store import RecordStore
-from warren.testing.schedule import Schedule
 
 if TYPE_CHECKING:
     from cluster_simulation.node import SimNode

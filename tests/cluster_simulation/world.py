@@ -11,9 +11,9 @@ from cluster_simulation.publishers import Publishers
 from cluster_simulation.store import ClusterStore
 from cluster_simulation.witness import Witness
 from gm_invariants import Violation
+from support.network import Network
+from support.schedule import Schedule
 from warren.policy.wanted_copies import Mirroring, MirrorMode
-from warren.testing.network import Network
-from warren.testing.schedule import Schedule
 
 STEPS_MAX: Final = 2_000_000
 NOTICE_US: Final = 100_000

@@ -16,7 +16,7 @@ from typing import Final
 import pika
 import pytest
 
-from warren.server.config_file import ConfigError
+from warren.config.file import ConfigError
 from warren.server.sockets import CannotListenError
 from warren.testing import InProcessBroker, running_broker
 

@@ -124,7 +124,7 @@ def test_a_compaction_can_be_killed_before_any_step(fragile: Faulty, chance: ran
     fill()
     faults.watch(part)
     make_holes(broker, kept_every=4)
-    eventually(lambda: "compaction ends" in broker.log(), ENDED_WITHIN_S)
+    eventually(lambda: "compaction finished" in broker.log(), ENDED_WITHIN_S)
     steps = wait_until_quiet(faults)
     assert steps > 10, faults.hits()
     killed = 0
@@ -148,7 +148,7 @@ def test_a_checkpoint_can_be_killed_before_any_step(fragile: Faulty, chance: ran
     faults.watch()
     confirmed = numbered(300, size=300)
     send(broker, confirmed, "q")
-    eventually(lambda: "checkpoint ends" in broker.log(), ENDED_WITHIN_S)
+    eventually(lambda: "checkpoint finished" in broker.log(), ENDED_WITHIN_S)
     assert files.segments_of("q")
     steps = wait_until_quiet(faults)
     killed = 0

@@ -133,7 +133,7 @@ def test_a_failed_sync_confirms_nothing_that_can_be_lost(
     after = numbered(10, size=size, start=20)
     send(broker, after, "durable")
     # It is the sync of a batch that fails, or that of a file being prepared for later ones.
-    assert "[error]" in broker.log() or "no new file" in broker.log()
+    assert "[error]" in broker.log() or "message store cannot create a file" in broker.log()
     lose_power(broker, faults, chance)
     found = bodies(look_once(broker, "durable"))
     assert missing(before + confirmed + after, found) == []

@@ -22,7 +22,7 @@ from typing import Final
 import pytest
 
 from broker_process import free_port
-from warren.server.config_file import parse_config, read_config_file
+from warren.config.file import parse_config, read_config_file
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"

@@ -14,16 +14,16 @@ from typing import Final
 
 # What the log says at the beginning of each kind of work, and, if it takes time, at its end.
 BEGINS: Final = {
-    "compaction": re.compile(r"message store .*: compaction of \d+ files begins"),
-    "checkpoint": re.compile(r"vhost .*: checkpoint begins"),
-    "recovery": re.compile(r"vhost .*: recovery begins"),
+    "compaction": re.compile(r"compaction started"),
+    "checkpoint": re.compile(r"checkpoint started"),
+    "recovery": re.compile(r"recovery started"),
     "paging": re.compile(r"messages are moved to disk"),
-    "segment": re.compile(r"segment .* begins"),
+    "segment": re.compile(r"segment created"),
 }
 ENDS: Final = {
-    "compaction": re.compile(r"message store .*: compaction ends"),
-    "checkpoint": re.compile(r"vhost .*: checkpoint ends"),
-    "recovery": re.compile(r"vhost .*: recovery ends"),
+    "compaction": re.compile(r"compaction finished"),
+    "checkpoint": re.compile(r"checkpoint finished"),
+    "recovery": re.compile(r"recovery finished"),
     "paging": re.compile(r"messages may stay in memory"),
 }
 

@@ -94,12 +94,12 @@ def test_the_ledger_knows_what_a_length_limit_may_drop(found: list[int], is_righ
 
 
 LOG = """
-[debug] vhost '/': recovery begins
-[debug] vhost '/': recovery ends
-[debug] vhost '/': checkpoint begins
-[debug] segment queues/ABC/0.idx begins
-[debug] message store persistent: compaction of 2 files begins
-[debug] message store persistent: compaction ends
+[debug] recovery started vhost=/
+[debug] recovery finished vhost=/
+[debug] checkpoint started vhost=/
+[debug] segment created path=queues/ABC/0.idx
+[debug] compaction started path=persistent files=2
+[debug] compaction finished path=persistent
 """
 
 
@@ -110,7 +110,7 @@ def test_what_a_kill_cut_short_is_counted(tmp_path: Path) -> None:
     log.write_text(LOG)
     assert activity.ended(is_killed=True) == {"checkpoint"}
     with log.open("a") as file:
-        file.write(LOG + "[debug] message store persistent: compaction of 1 files begins\n")
+        file.write(LOG + "[debug] compaction started path=persistent files=1\n")
     assert activity.under_way() == {"checkpoint", "compaction"}
     assert activity.ended(is_killed=False) == set()
     assert activity.done["compaction"] == 3

@@ -20,8 +20,8 @@ from acceptance.control import Control
 from certificates import Authority
 from tls.conftest import TlsBroker
 from warren.cli.main import listening_for_http
-from warren.server.config_file import parse_config
-from warren.server.config_values import Endpoint
+from warren.config.file import parse_config
+from warren.config.values import Endpoint
 from warren.server.node import Node
 
 

@@ -48,17 +48,19 @@ ALLOWED: Final = {
     "broker": BELOW_BROKER,
     "channels": BELOW_BROKER | {"broker", "protocol"},
     "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
+    "config": {"model", "auth", "flow", "policy", "storage"},
     "mirror": {"model", "wire", "queues", "storage", "flow", "streams"},
     "cluster": BELOW_BROKER | {"broker", "flow"},
-    "server": BELOW_SERVER | {"cluster", "mirror"},
-    "management": BELOW_SERVER | {"server", "cluster", "mirror"},
-    "perf": BELOW_SERVER | {"server"},
-    "cli": BELOW_SERVER | {"server", "management", "perf"},
-    "testing": BELOW_SERVER | {"server", "management"},
+    "server": BELOW_SERVER | {"cluster", "config", "mirror"},
+    "management": BELOW_SERVER | {"server", "cluster", "config", "mirror"},
+    "client": {"model", "wire", "protocol"},
+    "perf": {"model", "wire", "protocol", "client"},
+    "cli": BELOW_SERVER | {"server", "client", "config", "management", "perf"},
+    "testing": BELOW_SERVER | {"server", "config", "management"},
 }
 
 # What runs in Spark's workers takes of the broker how it writes things down, and no broker.
-ALLOWED_FOR_SPARK: Final = {"model", "wire", "protocol", "storage", "streams", "perf"}
+ALLOWED_FOR_SPARK: Final = {"model", "wire", "protocol", "storage", "streams", "client"}
 
 # Logic is given its clock, disk, network and dice, so that simulations own them.
 WORLDLY_MODULES: Final = {"asyncio", "uvloop", "socket", "select", "time", "random", "threading"}
@@ -68,6 +70,7 @@ WORLDLY_PLACES: Final = (
     "cli/",
     "perf/",
     "testing/",
+    "config/settings.py",
     "metadata/sqlite.py",
     "metadata/etcd",
     "metadata/turns.py",

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from pamqp.commands import Basic
 
-from pyspark_warren.amqp_connection import ConnectionLost
 from pyspark_warren.errors import BrokerUnavailable, PublishFailed
-from pyspark_warren.jobs.getting import Content, GettingConnection
+from pyspark_warren.jobs.getting import GettingConnection
 from pyspark_warren.jobs.watching import Progress, Watch
+from warren.client.errors import ConnectionLost
 from warren.model.fields import EMPTY_TABLE, long
-from warren.wire.codec import Ack, Message, PropertyBlock
+from warren.wire.codec import Ack, Delivery, Message, PropertyBlock
 from warren.wire.methods import encode_method
 from warren.wire.properties import MalformedProperties, decode_properties, encode_properties
 from warren.wire.tables import table_to_python
@@ -76,10 +76,10 @@ class Redrive:
         with self._connected() as connection:
             try:
                 for _ in range(limit):
-                    content = connection.get(queue)
-                    if content is None or self._watch.is_stopping:
+                    got = connection.get(queue)
+                    if got is None or self._watch.is_stopping:
                         break
-                    self._consider(connection, content, wanted)
+                    self._consider(connection, got, wanted)
                 self._settle(connection)
                 connection.close()
             except ConnectionLost as error:
@@ -97,9 +97,9 @@ class Redrive:
                 problem = str(error)
         raise BrokerUnavailable(problem)
 
-    def _consider(self, connection: GettingConnection, content: Content, wanted: Wanted) -> None:
+    def _consider(self, connection: GettingConnection, got: Delivery, wanted: Wanted) -> None:
         try:
-            properties = decode_properties(content.block)
+            properties = decode_properties(got.message.properties.raw)
         except MalformedProperties:
             return
         table = properties.headers or EMPTY_TABLE
@@ -114,9 +114,9 @@ class Redrive:
         publish = Basic.Publish(
             exchange=origin.exchange, routing_key=origin.routing_key, mandatory=True
         )
-        connection.publish(encode_method(publish), Message(b"", block, content.body))
+        connection.publish(encode_method(publish), Message(b"", block, got.message.body))
         self._published += 1
-        self._waiting[self._published] = content.delivery_tag
+        self._waiting[self._published] = got.delivery_tag
         if len(self._waiting) >= WINDOW_MESSAGES:
             self._settle(connection)
 

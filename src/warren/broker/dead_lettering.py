@@ -6,9 +6,9 @@ the message is gone, as in RabbitMQ.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from warren.model.logs import EventLog
 from warren.queues.dead_letter import Death, DeathReason, dead_letter, split_cycles
 from warren.queues.delivery_limit import without_delivery_count
 from warren.queues.queue import Queue
@@ -20,7 +20,7 @@ from warren.wire.route_key import make_route_key, split_route_key
 if TYPE_CHECKING:
     from warren.broker.vhost import VirtualHost
 
-_log = logging.getLogger("warren.queue")
+_log = EventLog("queue")
 
 
 def publish_dead(vhost: VirtualHost, queue: Queue, message: Message, reason: DeathReason) -> None:
@@ -38,7 +38,10 @@ def publish_dead(vhost: VirtualHost, queue: Queue, message: Message, reason: Dea
     queues = vhost.route(target, dead.routing_keys, headers)
     kept, skipped = split_cycles([q.record.name for q in queues], reason, headers)
     for name in skipped:
-        _log.warning("message dropped: dead-letter cycle through %s of %s", name, queue.record)
+        _log.warning(
+            "message dropped: dead-letter cycle",
+            queue=queue.record.name, vhost=queue.record.vhost, back_to=name,
+        )  # fmt: skip
     block = PropertyBlock(encode_properties(dead.properties))
     reborn = Message(make_route_key(target, dead.routing_keys[0]), block, message.body)
     for each in queues:

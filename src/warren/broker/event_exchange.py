@@ -10,7 +10,6 @@ counted, and the count is told.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from warren.broker.predeclared import EVENT_EXCHANGE, EVENT_VHOST
 from warren.model.clock import Clock
 from warren.model.fields import Field, Table, array, long, longstr
 from warren.model.json_terms import JsonValue
+from warren.model.logs import EventLog
 from warren.wire.codec import Message, PropertyBlock
 from warren.wire.properties import Properties, encode_properties
 from warren.wire.route_key import make_route_key
@@ -31,7 +31,7 @@ EVENTS_PER_TURN_MAX: Final = 16_384
 EVENTS_DROPPED: Final = "warren.events.dropped"
 _PERSISTENT: Final = 2
 
-_log = logging.getLogger("warren.events")
+_log = EventLog("events")
 
 
 class EventExchange:
@@ -75,7 +75,7 @@ class EventExchange:
 
     def _confess(self) -> Event:
         count, self._dropped_before = self.dropped - self._dropped_before, self.dropped
-        _log.warning("more than %d events at once: %d are not told", EVENTS_PER_TURN_MAX, count)
+        _log.warning("events dropped: too many at once", limit=EVENTS_PER_TURN_MAX, dropped=count)
         about: EventProperties = {"node": self._node_name(), "count": count, "total": self.dropped}
         return Event(EVENTS_DROPPED, self._clock.now_ms(), about)
 

@@ -14,13 +14,13 @@ very one that is delivering. More in one turn than a bound allows are not traced
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final, Protocol
 
 from warren.model.clock import Clock
 from warren.model.fields import Field, Table, array, long, longstr
+from warren.model.logs import EventLog
 from warren.queues.trace_switch import TraceSwitch
 from warren.wire.codec import Message, PropertyBlock
 from warren.wire.properties import Properties, decode_properties, encode_properties
@@ -34,7 +34,7 @@ TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 COPIES_PER_TURN_MAX: Final = 65_536
 _INT32_MAX: Final = (1 << 31) - 1
 
-_log = logging.getLogger("warren.firehose")
+_log = EventLog("firehose")
 
 
 class Traced(Protocol):
@@ -119,7 +119,7 @@ class Firehose:
     def _publish(self) -> None:
         copies, self._waiting = self._waiting, []
         if len(copies) == COPIES_PER_TURN_MAX:
-            _log.warning("more than %d messages at once: not all are traced", len(copies))
+            _log.warning("firehose overloaded: messages not traced", limit=COPIES_PER_TURN_MAX)
         for copy in copies:
             routing_key = split_route_key(copy.route_key)[1]
             for queue in self._vhost.route(TRACE_EXCHANGE, [routing_key], None):

@@ -14,15 +14,17 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import typer
+
+from warren.client.http import ApiConnection, HttpAddress, HttpRequest
 
 HOST: Final = "127.0.0.1"
 AMQP_PORT: Final = 5672
@@ -66,11 +68,14 @@ class Child:
 
     @property
     def is_ready(self) -> bool:
+        parts = urlsplit(self.ready_url)
+        connection = ApiConnection(HttpAddress(parts.hostname or "", parts.port or 80))
         try:
-            with urllib.request.urlopen(self.ready_url, timeout=2) as answer:
-                return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError):
+            return connection.request(HttpRequest("GET", parts.path), timeout_s=2).status == 200
+        except (OSError, HTTPException):
             return False
+        finally:
+            connection.close()
 
     def end(self) -> str:
         code = self.process.poll() if self.process is not None else None

@@ -20,9 +20,9 @@ from warren import __version__
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from warren.server.config import Config
-    from warren.server.config_file import ConfigFile
-    from warren.server.config_values import Endpoint
+    from warren.config.file import ConfigFile
+    from warren.config.settings import Config
+    from warren.config.values import Endpoint
     from warren.server.node import Node
 
 EXIT_UNAVAILABLE: Final = 69
@@ -100,7 +100,7 @@ def server(  # noqa: PLR0913 - these are the options of the command line
     cluster_secret: ClusterSecret = "",
 ) -> None:
     """Start a broker and serve until SIGTERM or Ctrl-C; a second signal stops at once."""
-    from warren.server.config_file import ConfigFile
+    from warren.config.file import ConfigFile
 
     _check_metadata(metadata, cluster_secret)
     read = _read(config) if config is not None else ConfigFile()
@@ -176,8 +176,8 @@ def check_config(
     file: Annotated[Path, typer.Argument(help="A configuration file with rabbitmq.conf's keys.")],
 ) -> None:
     """Say whether a configuration file is right, and what it sets."""
-    from warren.server.config import settings as known
-    from warren.server.config_reference import shown
+    from warren.config.reference import shown
+    from warren.config.settings import settings as known
 
     read = _read(file)
     for setting in known().values():
@@ -194,7 +194,7 @@ def settings(
     markdown: Annotated[bool, typer.Option(help="As docs/CONFIGURATION.md has them.")] = False,
 ) -> None:
     """List what a configuration file can set, with defaults."""
-    from warren.server.config_reference import reference, rows
+    from warren.config.reference import reference, rows
 
     if markdown:
         typer.echo(reference(), nl=False)
@@ -260,8 +260,8 @@ def _management(node: Node) -> Starlette:
 
 def listening(config: Config, read: ConfigFile, bind: str | None, port: int | None) -> Config:
     """The command line goes before the file, and what is said before what is only a default."""
-    from warren.server.config import AMQP_PORT
-    from warren.server.config_values import Endpoint
+    from warren.config.settings import AMQP_PORT
+    from warren.config.values import Endpoint
 
     if port is not None or "tcp_listeners" not in read.values:
         chosen = port if port is not None else AMQP_PORT
@@ -309,7 +309,7 @@ def _check_metadata(metadata: str, cluster_secret: str) -> None:
 
 
 def _read(path: Path) -> ConfigFile:
-    from warren.server.config_file import ConfigError, read_config_file
+    from warren.config.file import ConfigError, read_config_file
 
     try:
         return read_config_file(path)

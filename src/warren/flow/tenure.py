@@ -29,10 +29,6 @@ near, writes out what is due, and freezes in good order (`freeze`). Or the proce
 `until`: then `holds` itself freezes everything, before it answers no. Either way there is no
 thaw by waiting: only `extend`, with a proof that the session is there (or that there is a new one).
 
-**Several.** A queue may have a tenure of its own `within` that of its node: it holds while both do.
-A mirrored queue freezes its own when it has lost sight of a member of its in-sync set, without
-holding up the other queues of the node.
-
 Pure: the clock comes from outside. `tests/unit/flow/test_tenure.py` has it in small steps,
 `tests/cluster/test_freeze.py` with stopped processes.
 """
@@ -59,24 +55,16 @@ class Follower(Protocol):
 class Tenure:
     """Frozen from the beginning, unless it is for ever."""
 
-    def __init__(self, now: Callable[[], float], within: Tenure | None = None) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._within = within
-        self._is_frozen = True
+        self.is_frozen = True
+        """The last known state; `holds` looks at the clock, too."""
         self.until_s = -math.inf
         self.followers: list[Follower] = []
-        self._inner = _Inner(self)
-        if within is not None:
-            within.followers.append(self._inner)
-
-    @property
-    def is_frozen(self) -> bool:
-        """What is known so far, without a look at the clock."""
-        return self._is_frozen or (self._within is not None and self._within.is_frozen)
 
     def holds(self) -> bool:
         """Whether one may act at this very moment; if time is up, freezes first."""
-        if self._is_frozen or (self._within is not None and not self._within.holds()):
+        if self.is_frozen:
             return False
         if self._now() < self.until_s:
             return True
@@ -86,49 +74,23 @@ class Tenure:
     def extend(self, until_s: float) -> None:
         """It is proved that nobody else acts until then."""
         self.until_s = until_s
-        if self._is_frozen and self._now() < until_s:
-            self._is_frozen = False
-            if not self.is_frozen:
-                self.tell_thawed()
+        if self.is_frozen and self._now() < until_s:
+            self.is_frozen = False
+            self._tell_thawed()
 
     def freeze(self) -> None:
         """Before time is up, or because it is known by other means that the session is gone."""
-        if self._is_frozen:
+        if self.is_frozen:
             return
-        was_frozen = self.is_frozen
-        self._is_frozen = True
-        if not was_frozen:
-            self.tell_frozen()
-
-    def leave(self) -> None:
-        """It is needed no more, and the one it is within need not tell it anything."""
-        if self._within is not None:
-            self._within.followers.remove(self._inner)
-
-    def tell_frozen(self) -> None:
+        self.is_frozen = True
         for follower in tuple(self.followers):
             follower.frozen()
 
-    def tell_thawed(self) -> None:
+    def _tell_thawed(self) -> None:
         for follower in tuple(self.followers):
             if self.is_frozen:  # one of them took so long that time is up again
                 return
             follower.thawed()
-
-
-class _Inner:
-    """Passes on what becomes of the outer tenure, unless the inner one is frozen anyway."""
-
-    def __init__(self, inner: Tenure) -> None:
-        self._inner = inner
-
-    def frozen(self) -> None:
-        if not self._inner._is_frozen:
-            self._inner.tell_frozen()
-
-    def thawed(self) -> None:
-        if not self._inner.is_frozen:
-            self._inner.tell_thawed()
 
 
 def unlimited() -> Tenure:

@@ -12,7 +12,7 @@ from warren.auth.permissions import Permission, TopicPermission
 from warren.auth.users import ADMINISTRATOR, User
 from warren.management.bodies import Body
 from warren.management.errors import bad_request
-from warren.management.json import Json
+from warren.management.json_types import Json
 
 # Before 3.6 passwords were hashed with MD5, and files of that time do not say so.
 _FIRST_WITH_SHA256: Final = (3, 6)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from warren.management.errors import bad_request
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.model.fields import EMPTY_TABLE, Field, FieldData, Table, array, long, longstr
 
 # Deeper than anybody nests, and far from where Python gives up.

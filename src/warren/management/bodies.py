@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from warren.management.errors import bad_request
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 
 BODY_BYTES_MAX: Final = 10_000_000
 # A definitions file may be far larger than what one request declares.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from warren.management.json import Json
+from warren.management.json_types import Json
 
 # Each column as the names along the way to it; None means all.
 Columns: TypeAlias = list[list[str]] | None

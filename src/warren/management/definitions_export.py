@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from warren.broker.vhost import VirtualHost
-from warren.management.json import JsonObject, encode
+from warren.management.json_types import JsonObject, encode
 from warren.management.listing import SHOWN_AT_ONCE_MAX
 from warren.management.views.access import (
     show_permission,

@@ -29,7 +29,7 @@ from warren.management.errors import (
     no_such_object,
     refusal_of,
 )
-from warren.management.json import Json
+from warren.management.json_types import Json
 from warren.management.listing import json_response
 from warren.management.paths import PathTree, path_parts
 from warren.management.resource import Handler, Resource

@@ -12,7 +12,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.auth.admin import AdminError, NoSuchUser, NoSuchVhost
-from warren.management.json import Json, encode
+from warren.management.json_types import Json, encode
 from warren.model.errors import AmqpError
 from warren.model.records import QueueRecord
 from warren.model.regular_expressions import InvalidPattern

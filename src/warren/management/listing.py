@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from warren.management.columns import parse_columns, with_columns
 from warren.management.errors import JSON_TYPE, Refusal, bad_request
-from warren.management.json import Json, JsonObject, encode
+from warren.management.json_types import Json, JsonObject, encode
 from warren.management.sorting import (
     LACKING,
     Order,

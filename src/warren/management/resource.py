@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from warren.management.call import Call
 from warren.management.caller import Rule
-from warren.management.json import Json
+from warren.management.json_types import Json
 
 # What it returns is shown as JSON; None says that the work is done, a Response is sent as it is.
 Handler: TypeAlias = Callable[[Call], Awaitable[Json | Response | None]]

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from warren.auth.users import Vhost
 from warren.broker.broker import Broker
 from warren.management.access_changes import split_tags
 from warren.management.bodies import Body
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 
 _UNSET = frozenset({"", "undefined"})
 

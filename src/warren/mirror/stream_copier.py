@@ -11,7 +11,6 @@ until it comes anew. The others are not kept waiting for it.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from functools import partial
 from typing import Final
@@ -20,6 +19,7 @@ from warren.mirror.stream_master import StreamCoverage, StreamMaster
 from warren.mirror.sync_pace import Throttle
 from warren.mirror.synchroniser import SyncEvent, SyncHost
 from warren.mirror.under_way import NOTHING_HELD
+from warren.model.logs import EventLog
 from warren.streams.chunk_format import MalformedChunk, is_sound, read_header
 from warren.streams.ranges import Span, pieces_of
 from warren.streams.segments import Segment
@@ -31,7 +31,7 @@ UNDER_WAY_MAX: Final = 4
 RETRY_S: Final = 1.0
 """The disk would not give what it has: it is asked again."""
 
-_log = logging.getLogger("warren.streams")
+_log = EventLog("streams")
 
 
 class StreamCopier:
@@ -162,11 +162,11 @@ class StreamCopier:
     ) -> None:
         log = self._master.log
         if isinstance(error, OSError):
-            _log.error("cannot read stream '%s' to copy it: %s", log.name, error)
+            _log.error("stream cannot be read for copying", stream=log.name, error=error)
             await log.workers.pause(RETRY_S)
         else:
-            _log.error(
-                "stream '%s' cannot be copied to mirror %s", log.name, member, exc_info=error
+            _log.exception(
+                "stream cannot be copied to mirror", error, stream=log.name, mirror=member
             )
             coverage.upto = None
 

@@ -12,7 +12,6 @@ there on it is sent what it lacks (`StreamCopier`).
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -31,13 +30,14 @@ from warren.mirror.stream_instructions import (
 )
 from warren.mirror.stream_mirror import StreamMirror, follow
 from warren.mirror.stream_publishes import Waiting, charge_of, runs_of
+from warren.model.logs import EventLog
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.streams.log import StreamLog
 from warren.streams.pending_chunks import PendingChunk
 from warren.streams.tail import Fingerprint, common_end, fingerprint_at
 from warren.wire.codec import Message
 
-_log = logging.getLogger("warren.streams")
+_log = EventLog("streams")
 
 
 class StreamCoverage:
@@ -261,8 +261,10 @@ class StreamMaster(MasterBacking):
             kept = await self.log.workers.run_in_thread(partial(common_end, known, find))
         except FileNotFoundError:  # retention was quicker
             kept = None
-        except Exception:  # noqa: BLE001 - what it has may be the best that is left: leave it so
-            _log.exception("stream '%s' cannot be compared with mirror %s", self.log.name, member)
+        except Exception as error:  # noqa: BLE001 - its copy may be the best one left: keep it
+            _log.exception(
+                "stream cannot be compared with mirror", error, stream=self.log.name, mirror=member
+            )
             return
         if self.lagging.get(member) is not coverage or self.is_deposed:
             return

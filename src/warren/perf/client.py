@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from pamqp.commands import Basic, Channel, Connection
 
+from warren.client.errors import BrokenStream, ConnectionLost
+from warren.client.handshake import PROTOCOL_HEADER, Handshake, Login
+from warren.client.reader import ClientReader
 from warren.model.errors import AmqpError
-from warren.perf.frames import BrokenStream, Delivery, DeliveryReader
 from warren.perf.options import Options
 from warren.protocol.heartbeat import Heartbeat, SendHeartbeat
-from warren.protocol.negotiation import PROTOCOL_HEADER
-from warren.wire.codec import Ack, MethodFrame, OutputBuffer
+from warren.wire.codec import Ack, Delivery, MethodFrame, OutputBuffer
 from warren.wire.methods import Method, decode_method, encode_method
 
 CHANNEL: Final = 1
@@ -26,27 +27,8 @@ CONNECT_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 3.0
 CONGESTION_BYTES: Final = 1 << 20
-CLIENT_PROPERTIES: Final = {
-    "product": "warren perf",
-    "platform": "Python",
-    "capabilities": {
-        "publisher_confirms": True,
-        "consumer_cancel_notify": True,
-        "basic.nack": True,
-        "connection.blocked": True,
-        "authentication_failure_close": True,
-    },
-}
 
 MethodT = TypeVar("MethodT", bound=Method)
-
-
-class ConnectionLost(Exception):
-    """The connection, or the channel that is all its use, is over; says why."""
-
-    def __init__(self, reason: str, code: int = 0) -> None:
-        super().__init__(reason)
-        self.code = code
 
 
 class Receiver:
@@ -67,10 +49,19 @@ class Receiver:
 
 class Client(asyncio.Protocol):
     def __init__(self, options: Options, receiver: Receiver | None = None) -> None:
-        self._options = options
+        self._handshake = Handshake(
+            Login(
+                user=options.user,
+                password=options.password,
+                vhost=options.vhost,
+                product="warren perf",
+                frame_max=options.frame_max,
+                heartbeat_s=options.heartbeat,
+            )
+        )
         self._receiver = receiver or Receiver()
         self._loop = asyncio.get_running_loop()
-        self._reader = DeliveryReader()
+        self._reader = ClientReader(options.frame_max)
         self.output = OutputBuffer(options.frame_max, CONGESTION_BYTES, self._schedule_flush)
         self._transport: asyncio.Transport | None = None
         self._heartbeat: Heartbeat | None = None
@@ -98,23 +89,11 @@ class Client(asyncio.Protocol):
             await self.call(Channel.Open(), Channel.OpenOk)
 
     async def _negotiate(self) -> None:
-        options = self._options
         self.output.raw(PROTOCOL_HEADER)
-        await self._answer_of(Connection.Start)
-        start_ok = Connection.StartOk(
-            client_properties=cast("Any", CLIENT_PROPERTIES),
-            mechanism="PLAIN",
-            response=f"\0{options.user}\0{options.password}",
-            locale="en_US",
-        )
-        tune = await self.call(start_ok, Connection.Tune, channel=0)
-        frame_max = min(tune.frame_max or options.frame_max, options.frame_max)
-        heartbeat_s = min(tune.heartbeat or options.heartbeat, options.heartbeat)
-        self.output.frame_max = frame_max
-        self.send(Connection.TuneOk(tune.channel_max, frame_max, heartbeat_s), channel=0)
-        await self.call(Connection.Open(options.vhost), Connection.OpenOk, channel=0)
-        if heartbeat_s:
-            self._heartbeat = Heartbeat(heartbeat_s, self._now_ms())
+        await self._answer_of(Connection.OpenOk)
+        self.output.frame_max = self._handshake.frame_max
+        if self._handshake.heartbeat_s:
+            self._heartbeat = Heartbeat(self._handshake.heartbeat_s, self._now_ms())
             self._beat()
 
     async def close(self) -> None:
@@ -202,6 +181,9 @@ class Client(asyncio.Protocol):
             self._receiver.on_deliveries(deliveries)
 
     def _method(self, method: Method, channel: int) -> None:
+        if not self._handshake.is_open and not isinstance(method, Connection.Close):
+            for answer in self._handshake.answer(method):
+                self.send(answer, channel=0)
         if self._answer is not None and isinstance(method, self._answer[0]):
             if not self._answer[1].done():
                 self._answer[1].set_result(method)

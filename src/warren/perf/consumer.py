@@ -9,10 +9,10 @@ from typing import Final
 from pamqp.commands import Basic
 
 from warren.perf.client import CHANNEL, Client
-from warren.perf.frames import Delivery
 from warren.perf.load import Load, Worker
 from warren.perf.options import share
 from warren.perf.tally import DeliveryTally
+from warren.wire.codec import Delivery
 
 BACKLOG_PREFETCH: Final = 200
 """With --backlog and no --prefetch: without a bound the backlog would wait in our own memory."""

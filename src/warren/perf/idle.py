@@ -6,7 +6,8 @@ import asyncio
 import time
 from typing import Any, Final
 
-from warren.perf.client import Client, ConnectionLost
+from warren.client.errors import ConnectionLost
+from warren.perf.client import Client
 from warren.perf.options import Options
 from warren.perf.process import ProcessMeter
 

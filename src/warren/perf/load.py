@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
-from warren.perf.client import Client, ConnectionLost, Receiver
+from warren.client.errors import ConnectionLost
+from warren.perf.client import Client, Receiver
 from warren.perf.options import BACKLOG_SLACK, Options
 from warren.perf.tally import SequenceSet
 

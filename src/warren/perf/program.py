@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from warren.perf.client import ConnectionLost
+from warren.client.errors import ConnectionLost
 from warren.perf.idle import hold_connections
 from warren.perf.options import Options
 from warren.perf.report import report, show

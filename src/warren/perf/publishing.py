@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from warren.perf.client import CHANNEL
+from warren.perf.tally import PRODUCER_SHIFT, STAMP_BYTES
 from warren.wire.codec import Message, OutputBuffer, PropertyBlock
-
-STAMP_BYTES: Final = 16
-PRODUCER_SHIFT: Final = 48
 
 
 class Publisher:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from warren.client.errors import ConnectionLost
 from warren.perf import topology
-from warren.perf.client import ConnectionLost
 from warren.perf.consumer import Consumer
 from warren.perf.load import Load, Worker
 from warren.perf.options import Options

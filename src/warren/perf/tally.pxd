@@ -1,5 +1,10 @@
 cimport cython
-from warren.perf.frames cimport Delivery as DeliveryType
+from warren.wire._codec cimport Delivery as DeliveryType
+
+
+@cython.locals(high=cython.ulonglong)
+cdef unsigned long long read32(bytes data, Py_ssize_t at)
+cdef unsigned long long read64(bytes data, Py_ssize_t at)
 
 
 cdef class Histogram:
@@ -7,7 +12,7 @@ cdef class Histogram:
     cdef public unsigned long long highest
     cdef public list buckets
 
-    @cython.locals(shift=Py_ssize_t)
+    @cython.locals(shift=Py_ssize_t, steps=cython.ulonglong, index=Py_ssize_t)
     cpdef add(self, unsigned long long value)
 
 
@@ -35,8 +40,11 @@ cdef class DeliveryTally:
     cdef long _producer
     cdef SequenceSet _current
 
-    @cython.locals(delivery=DeliveryType)
+    @cython.locals(
+        delivery=DeliveryType, body=bytes, group=long, stamp_bytes=Py_ssize_t,
+        stamp_ns=cython.ulonglong, believed_ns=cython.ulonglong,
+    )
     cpdef record(self, list deliveries, unsigned long long now_ns, long groups)
 
-    @cython.locals(group=long)
-    cdef bint _is_new(self, DeliveryType delivery, long groups)
+    @cython.locals(producer=long)
+    cdef bint _is_new(self, long group, unsigned long long number)

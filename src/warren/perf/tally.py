@@ -9,12 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warren.perf.frames import Delivery
+from warren.wire.codec import Delivery
 
 STEPS = 64
 BUCKETS = STEPS * 60
 NANOSECONDS_BELIEVED_MAX = 86_400_000_000_000
 """A stamp older than a day was left in the queue by somebody else's clock."""
+
+
+# The beginning of a body: eight bytes of time, two of the producer's number, six of the sequence.
+STAMP_BYTES = 16
+PRODUCER_SHIFT = 48
+
+
+def read32(data: bytes, at: int) -> int:
+    high = data[at]  # a variable, so that the .pxd can make it wide enough to be shifted
+    return high << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+
+
+def read64(data: bytes, at: int) -> int:
+    return read32(data, at) << 32 | read32(data, at + 4)
 
 
 class Histogram:
@@ -27,11 +41,13 @@ class Histogram:
         self.count += 1
         self.highest = max(self.highest, value)
         shift = 0
-        while value >= 2 * STEPS:
+        steps = STEPS  # a variable, so that the .pxd can make it a C number
+        while value >= 2 * steps:
             value >>= 1
             shift += 1
         # Below 64 the value is its own bucket; above, each doubling has 64 of them.
-        self.buckets[value + shift * STEPS] += 1
+        index = value + shift * steps
+        self.buckets[index] += 1
 
     def merge(self, other: Histogram) -> None:
         self.count += other.count
@@ -102,7 +118,11 @@ class DeliveryTally:
         self._current = SequenceSet()
 
     def record(self, deliveries: Sequence[Delivery], now_ns: int, groups: int) -> None:
-        """All that came with one read of the socket; `groups` counts the copies of each message."""
+        """Count all that came with one read of the socket.
+
+        `groups` is the number of copies of each message. The consumer tag is then the number of the
+        copy; a body that is long enough begins with its time, producer and sequence number.
+        """
         if self.first_ns == 0:
             self.first_ns = now_ns
         elif now_ns - self.last_ns > self.gap_ns:
@@ -110,27 +130,32 @@ class DeliveryTally:
             self.gap_at_ns = self.last_ns
         self.last_ns = now_ns
         self.consumed += len(deliveries)
+        # Local variables, so that the .pxd can make them C numbers.
+        stamp_bytes, believed_ns = STAMP_BYTES, NANOSECONDS_BELIEVED_MAX
         for delivery in deliveries:
-            self.bytes += delivery.size
+            body = delivery.message.body
+            self.bytes += len(body)
             if delivery.redelivered:
                 self.redelivered += 1
-            if not delivery.is_stamped:
+            if len(body) < stamp_bytes:
                 self.fresh += 1
                 continue
-            if delivery.stamp_ns < now_ns < delivery.stamp_ns + NANOSECONDS_BELIEVED_MAX:
-                self.latency.add(now_ns - delivery.stamp_ns)
-            if self._is_new(delivery, groups):
+            stamp_ns = read64(body, 0)
+            if stamp_ns < now_ns < stamp_ns + believed_ns:
+                self.latency.add(now_ns - stamp_ns)
+            group = int(delivery.consumer_tag) if groups > 1 else 0
+            if self._is_new(group, read64(body, 8)):
                 self.fresh += 1
             else:
                 self.duplicates += 1
 
-    def _is_new(self, delivery: Delivery, groups: int) -> bool:
-        group = delivery.group if groups > 1 else 0
-        if group != self._group or delivery.producer != self._producer:
+    def _is_new(self, group: int, number: int) -> bool:
+        producer = number >> 48
+        if group != self._group or producer != self._producer:
             self._group = group
-            self._producer = delivery.producer
-            key = (group, delivery.producer)
+            self._producer = producer
+            key = (group, producer)
             if key not in self.sequences:
                 self.sequences[key] = SequenceSet()
             self._current = self.sequences[key]
-        return self._current.add(delivery.sequence)
+        return self._current.add(number & 0xFFFFFFFFFFFF)

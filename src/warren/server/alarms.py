@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from warren.config.settings import Config
 from warren.flow import disk, memory
 from warren.flow.alarms import AlarmBoard, AlarmChange
 from warren.flow.disk import DiskMonitor
@@ -17,7 +18,6 @@ from warren.flow.units import Amount, Relative, amount
 from warren.model.clock import Clock, TimerHandle
 from warren.model.logs import EventLog
 from warren.server import machine
-from warren.server.config import Config
 
 REFUSAL_CHECK_MS: Final = 1_000
 

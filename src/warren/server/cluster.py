@@ -52,6 +52,9 @@ from warren.cluster.sessions import (
     encode_session,
 )
 from warren.cluster.tallies import Scope, Tallies
+from warren.config.partition_handling import explain_strategy
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.metadata.directory_lock import DirectoryLock
 from warren.metadata.keys import KeyKind, node_key, node_state_key, prefix
 from warren.metadata.store import Change, Check, Delete, Lease, MetadataUnavailable, Put
@@ -62,8 +65,6 @@ from warren.server.applied_reports import AppliedReports
 from warren.server.cluster_placement import ClusterPlacement
 from warren.server.cluster_shell import ClusterShell
 from warren.server.cluster_store import ClusterStore
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext, new_token
 from warren.server.forgetting import forget_copies
 from warren.server.links import Links
@@ -71,7 +72,6 @@ from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
 from warren.server.namesake import is_answering
 from warren.server.node_states import NodeStates, Own
-from warren.server.partition_handling import explain_strategy
 from warren.server.session_keeper import SessionKeeper
 from warren.server.strangers import Strangers
 from warren.server.transient_exchanges import remove_leftovers

@@ -55,6 +55,7 @@ from warren.cluster.sessions import SESSION_TTL_S, Session, decode_session
 from warren.cluster.synchronisation import SyncOfNode, SyncTerms
 from warren.cluster.topology import BrokerTopology
 from warren.cluster.view import ClusterView
+from warren.config.settings import Config
 from warren.flow.alarms import AlarmChange, Resource
 from warren.flow.units import parse_size
 from warren.metadata.keys import node_key
@@ -69,7 +70,6 @@ from warren.queues.delivery import Deliveries
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.server.cluster_store import ClusterStore
-from warren.server.config import Config
 from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warren.config.values import Endpoint
 from warren.model.fields import Table
 from warren.protocol.negotiation import Negotiated
-from warren.server.config_values import Endpoint
 from warren.server.tls.peer import TlsPeer
 from warren.wire.tables import decode_table
 

@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.events import NOBODY, EventBus, Properties, shown_arguments
+from warren.config.values import Endpoint
 from warren.flow.alarms import AlarmChange
-from warren.server.config_values import Endpoint
 from warren.server.tls.peer import TlsPeer
 
 if TYPE_CHECKING:

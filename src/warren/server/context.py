@@ -14,6 +14,7 @@ from warren.auth.login_guard import LoginGuard
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.channels.reply_to import ReplyDesk, ReplyRegistry
+from warren.config.settings import Config
 from warren.flow.alarms import AlarmBoard
 from warren.flow.brake import Brake
 from warren.flow.tenure import Tenure, unlimited
@@ -23,7 +24,6 @@ from warren.protocol.handshake import HandshakeSettings
 from warren.protocol.sasl import KNOWN_MECHANISMS, External, Mechanism
 from warren.server.admission import Admission
 from warren.server.clock import LoopClock
-from warren.server.config import Config
 from warren.server.frozen import FrozenNode
 from warren.server.listener import ConnectionRegistry
 from warren.server.telemetry.busyness import Busyness

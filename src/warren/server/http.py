@@ -20,8 +20,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from warren.config.values import Endpoint
 from warren.model.logs import EventLog
-from warren.server.config_values import Endpoint
 from warren.server.sockets import address_of, bind, format_peer
 from warren.server.tls.acceptor import TlsAcceptor, TlsSide
 from warren.server.tls.failures import TLS_CLIENT, is_client_hello

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp
 
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.server.http import HttpServer, metrics_only
 from warren.server.tls.acceptor import TlsSide
 

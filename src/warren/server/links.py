@@ -39,11 +39,11 @@ from warren.cluster.link_handshake import (
 )
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import NotWelcome
+from warren.config.values import Endpoint
 from warren.model.logs import EventLog
 from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import Deliveries
 from warren.queues.queue import Queue
-from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.link_protocol import LinkProtocol
 from warren.server.served_inquiries import Answerer, ServedInquiries, nobody_answers

@@ -14,9 +14,9 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
+from warren.config.values import Endpoint
 from warren.model.clock import Clock
 from warren.model.logs import EventLog
-from warren.server.config_values import Endpoint
 from warren.server.sockets import address_of, bind, format_peer
 from warren.server.tls.acceptor import TlsAcceptor, TlsSide
 

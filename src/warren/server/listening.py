@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from warren.cluster.node_states import Listener
 
 if TYPE_CHECKING:
-    from warren.server.config_values import Endpoint
+    from warren.config.values import Endpoint
     from warren.server.node import Node
 
 

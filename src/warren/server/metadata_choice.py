@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from warren.config.settings import Config
 from warren.metadata.boot_wait import BootWait
 from warren.metadata.etcd_address import DEFAULT_NAMESPACE, is_etcd_address, parse_etcd_address
 from warren.metadata.sqlite import SqliteStore
 from warren.metadata.store import MetadataStore
 from warren.model.logs import EventLog
-from warren.server.config import Config
 from warren.server.data_directory import METADATA_FILE
 
 _log = EventLog("node")

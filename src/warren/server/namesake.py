@@ -12,7 +12,7 @@ from typing import Final
 
 from warren.cluster.control import Control, Refused
 from warren.cluster.link_handshake import NONCE_BYTES, AskerHandshake
-from warren.server.config_values import Endpoint
+from warren.config.values import Endpoint
 from warren.server.links import Links
 
 ANSWER_S_MAX: Final = 1.0

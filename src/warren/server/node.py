@@ -22,6 +22,8 @@ from warren.broker.placement import Placement, SingleNode
 from warren.broker.queue_host import QueueFactory
 from warren.broker.telling_admin import TellingAdmin
 from warren.cluster.node_states import Listener
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.metadata.codec import decode_queue
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.sqlite import SqliteStore
@@ -30,8 +32,6 @@ from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.server.alarms import NodeAlarms
 from warren.server.clock import LoopClock
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.connection import AmqpConnection
 from warren.server.connection_events import alarm_changed
 from warren.server.context import ConnectionContext, new_token

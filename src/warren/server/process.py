@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warren.config.settings import Config
 from warren.metadata.directory_lock import DirectoryLock
 from warren.metadata.store import MetadataError
 from warren.model.logs import EventLog, configure_logs
-from warren.server.config import Config
 from warren.server.data_directory import DataDirectoryError, wipe_data_directory
 from warren.server.node import Node
 from warren.server.service_manager import READY, STOPPING, tell_service_manager

@@ -10,7 +10,7 @@ import sys
 import termios
 from typing import Final
 
-from warren.server.config_values import Endpoint
+from warren.config.values import Endpoint
 
 _REMEDIES: Final = {
     errno.EADDRINUSE: "stop the program that uses it, or choose another with {option}",

@@ -26,12 +26,12 @@ batch was encoded all that was counted is before the end of that batch.
 from __future__ import annotations
 
 import errno
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from warren.model.logs import EventLog
 from warren.queues.id_keeping import IDS_LEVEL
 from warren.storage.committer import Batch
 from warren.storage.index_host import Bodies, IndexHost, Promise
@@ -53,7 +53,7 @@ ACKS_WAIT_S: Final = 0.025
 _IDS: Final = f"\0{IDS_LEVEL}"
 """How the name ends of what a queue's ids are kept in."""
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 @dataclass(slots=True)
@@ -351,7 +351,7 @@ class Batches:
                 promise.set_exception(OSError(errno.EIO, "the journal cannot be written to"))
 
     def _report(self, error: OSError) -> None:
-        _log.error("cannot write to the journal: %s", error)
+        _log.error("journal cannot be written", error=error)
         if self.on_failure is not None:
             self.on_failure(error)
 

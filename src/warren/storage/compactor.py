@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import logging
 from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
+from warren.model.logs import EventLog
 from warren.storage.compaction import Compaction, choose
 from warren.storage.file_table import FileTable
 from warren.storage.housekeeping import Housekeeping
@@ -18,7 +18,7 @@ from warren.storage.workers import Workers
 BYTES_PER_SECOND: Final = 128 * 1_048_576
 """What compaction may copy; clients have the rest of what the disk can do."""
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 class Compactor:
@@ -72,7 +72,7 @@ class Compactor:
 
     async def _compact(self, files: list[StoreFile]) -> None:
         path = self._directory.path
-        _log.debug("message store %s: compaction of %d files begins", path, len(files))
+        _log.debug("compaction started", path=path, files=len(files))
         for file in files:
             file.users += 1
         run = Compaction(self._directory, files)
@@ -93,7 +93,7 @@ class Compactor:
                 file.users -= 1
             if output is not None:
                 self._table.discard(output)
-            _log.debug("message store %s: compaction ends", path)
+            _log.debug("compaction finished", path=path)
 
     async def _copy(self, run: Compaction, output: StoreFile) -> bool:
         """Whether it was finished: closing comes first."""
@@ -120,11 +120,11 @@ class Compactor:
         self._counters.compactions += 1
         self._counters.records_corrupt += len(run.corrupt)
         for corrupt in run.corrupt:
-            _log.error("message store %s: %s", self._directory.path, corrupt)
+            _log.error("message store damaged", path=self._directory.path, problem=corrupt)
 
     def _failed(self, files: list[StoreFile], error: OSError) -> None:
         """Nothing is lost; without room wait until there is some, else leave these files alone."""
-        _log.warning("message store %s: compaction failed: %s", self._directory.path, error)
+        _log.warning("compaction failed", path=self._directory.path, error=error)
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             self._is_out_of_space = True
         else:

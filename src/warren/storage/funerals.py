@@ -8,7 +8,6 @@ no harm: what is not recorded is still doomed after a start, and what is recorde
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -28,8 +27,6 @@ from warren.storage.states import DEAD, GATHERED, SEGMENTED, TRANSIENT_FILE_MIN
 
 if TYPE_CHECKING:
     from warren.storage.queue_index import QueueIndex
-
-_log = logging.getLogger("warren.storage")
 
 
 class Funerals:

@@ -6,12 +6,12 @@ whenever something may have changed, and is cheap if nothing has.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+from warren.model.logs import EventLog
 from warren.storage.file_table import FileTable
 from warren.storage.store_counters import StoreCounters
 from warren.storage.store_files import StoreDirectory, StoreFile
@@ -19,7 +19,7 @@ from warren.storage.workers import Workers
 
 SPARES: Final = 2
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 class Housekeeping:
@@ -97,7 +97,9 @@ class Housekeeping:
             self._is_complaining = False
         except OSError as error:
             if not self._is_complaining:
-                _log.warning("message store %s: no new file: %s", self._directory.path, error)
+                _log.warning(
+                    "message store cannot create a file", path=self._directory.path, error=error
+                )
             self._is_complaining = True
         finally:
             self._round = None
@@ -115,24 +117,26 @@ class Housekeeping:
         self, cuts: list[tuple[StoreFile, int]], full: list[StoreFile], dead: list[StoreFile]
     ) -> None:
         for file, size in cuts:
-            with self._told("cut", file):
+            with self._told("truncate", file):
                 self._directory.cut(file.number, size)
         for file in full:
-            with self._told("closed", file):
+            with self._told("close", file):
                 self._directory.close(file)
         for file in dead:
-            with self._told("deleted", file):
+            with self._told("delete", file):
                 self._directory.remove(file)
                 self._counters.files_deleted += 1
 
     @contextmanager
-    def _told(self, what: str, file: StoreFile) -> Iterator[None]:
-        """Go on with the rest: recovery mends what is left behind."""
+    def _told(self, operation: str, file: StoreFile) -> Iterator[None]:
+        """Log an OSError and go on: recovery repairs what is left behind."""
         try:
             yield
         except OSError as error:
             path = self._directory.file(file.number)
-            _log.warning("message store: %s could not be %s: %s", path, what, error)
+            _log.warning(
+                "message store file operation failed", operation=operation, path=path, error=error
+            )
 
     async def _create(self) -> StoreFile:
         number = self._table.new_number()

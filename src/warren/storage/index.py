@@ -9,11 +9,11 @@ IndexStore ── Batches ── Journal            what is new, made safe by on
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from warren.model.logs import EventLog
 from warren.storage.adoption import (
     RecoveredQueue,
     adopt,
@@ -47,7 +47,7 @@ PROBLEMS_SHOWN: Final = 50
 
 _SALT_BITS: Final = 32
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 class IndexStore:
@@ -71,7 +71,7 @@ class IndexStore:
 
     async def open(self) -> list[RecoveredQueue]:
         """Raises NewerFormat and FilesMissing, before anything is changed, and OSError."""
-        _log.debug("vhost %r: recovery begins", self.layout.vhost)
+        _log.debug("recovery started", vhost=self.layout.vhost)
         recovery = await self._recover()
         self._report()
         salt = self._host.random_bits(_SALT_BITS) if recovery.salt is None else recovery.salt
@@ -91,7 +91,7 @@ class IndexStore:
             await self._batches.flush()  # that they are written off, before files go
         for store in self._stores:
             store.begin_chores()
-        _log.debug("vhost %r: recovery ends", self.layout.vhost)
+        _log.debug("recovery finished", vhost=self.layout.vhost)
         used = {r.state.queue_id: r.state.next_sequence for r in recovery.queues.values()}
         return [describe(queue, used[queue.queue_id]) for queue in self.queues.values()]
 
@@ -163,14 +163,15 @@ class IndexStore:
     def _report(self) -> None:
         findings = self.findings
         for problem in findings.problems[:PROBLEMS_SHOWN]:
-            _log.error("vhost %r: %s", self.layout.vhost, problem)
+            _log.error("queue index damaged", vhost=self.layout.vhost, problem=problem)
         more = len(findings.problems) - PROBLEMS_SHOWN
         if more > 0:
-            _log.error("vhost %r: and %d more problems like these", self.layout.vhost, more)
+            _log.error("queue index damaged in more places", vhost=self.layout.vhost, places=more)
         if findings.checkpoint_problem:
             _log.warning(
-                "vhost %r: no use of the checkpoint, %s; all %d segments were read",
-                self.layout.vhost, findings.checkpoint_problem, findings.segments_read,
+                "checkpoint not used: all segments were read",
+                vhost=self.layout.vhost, reason=findings.checkpoint_problem,
+                segments=findings.segments_read,
             )  # fmt: skip
 
     async def close(self, delivered: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> None:
@@ -181,7 +182,9 @@ class IndexStore:
         try:
             await self._close_cleanly(delivered or {})
         except OSError as error:
-            _log.error("vhost %r: no clean stop: %s", self.layout.vhost, error)
+            _log.error(
+                "no clean stop: the next start will recover", vhost=self.layout.vhost, error=error
+            )
         await self._host.workers.run_in_thread(self._batches.journal.close)
 
     async def abandon(self) -> None:

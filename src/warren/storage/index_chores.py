@@ -12,12 +12,12 @@ What fails is reported and tried again. Nobody waits for chores, but the journal
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from warren.model.logs import EventLog
 from warren.storage.batches import Batches
 from warren.storage.checkpoint import encode_queue
 from warren.storage.funerals import Funerals
@@ -35,7 +35,7 @@ RETRY_S: Final = 1.0
 SOON_BYTES_MIN: Final = 1_048_576
 """The journal is not scattered before its time for less than this."""
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 class Chores:
@@ -134,7 +134,10 @@ class Chores:
                 try:
                     await self._do_one()
                 except OSError as error:
-                    _log.error("vhost %r: %s; to be tried again", self._layout.vhost, error)
+                    _log.error(
+                        "maintenance of the queue index failed, will be retried",
+                        vhost=self._layout.vhost, error=error, retry_s=RETRY_S,
+                    )  # fmt: skip
                     self.on_failure(error)
                     await self._host.workers.pause(RETRY_S)
         finally:
@@ -174,14 +177,14 @@ class Chores:
     async def _shorten_journal(self) -> None:
         self._wants_checkpoint = False
         vhost = self._layout.vhost
-        _log.debug("vhost %r: checkpoint begins", vhost)
+        _log.debug("checkpoint started", vhost=vhost)
         try:
             await self._scatter_and_checkpoint()
         except OSError:
             self._wants_checkpoint = True
             raise
         self._needed_bytes = self._batches.journal.total_bytes - self._batches.journal.size
-        _log.debug("vhost %r: checkpoint ends", vhost)
+        _log.debug("checkpoint finished", vhost=vhost)
 
     async def _scatter_and_checkpoint(self) -> None:
         number = await self.scatter.roll()

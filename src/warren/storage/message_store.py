@@ -23,7 +23,6 @@ in no file; whoever has them writes them again, or says no to the publisher.
 from __future__ import annotations
 
 import errno
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from warren.model.logs import EventLog
 from warren.storage.compactor import Compactor
 from warren.storage.disk import Buffer, Disk
 from warren.storage.file_table import PATIENCE_FILES, FileTable
@@ -49,7 +49,7 @@ from warren.wire.codec import Message, QueuedMessage
 
 Writes: TypeAlias = list[tuple[int, Sequence[Buffer]]]
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 class MessageStore:
@@ -264,7 +264,10 @@ class MessageStore:
         try:
             return decode_state(state)
         except UnreadableState as error:
-            _log.error("message store %s: %s; every file is read", self._directory.path, error)
+            _log.error(
+                "message store state cannot be used: reading every file",
+                path=self._directory.path, error=error,
+            )  # fmt: skip
             return None
 
     async def _resume(self, number: int) -> None:
@@ -321,11 +324,11 @@ class MessageStore:
     def _report(self, found: Survey) -> None:
         self.counters.records_corrupt += found.corrupt
         for problem in found.problems:
-            _log.error("message store %s: %s", self._directory.path, problem)
+            _log.error("message store damaged", path=self._directory.path, problem=problem)
 
     def _corrupt(self, corrupt: CorruptRecord) -> None:
         self.counters.records_corrupt += 1
-        _log.error("message store %s: %s", self._directory.path, corrupt)
+        _log.error("message store damaged", path=self._directory.path, problem=corrupt)
 
 
 def _always() -> bool:

@@ -7,10 +7,10 @@ somebody wants it; the queue waits at that message, and the log says why.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from warren.model.logs import EventLog
 from warren.storage.workers import Workers
 
 RETRY_S_MIN: Final = 1.0
@@ -18,7 +18,7 @@ RETRY_S_MAX: Final = 30.0
 
 T = TypeVar("T")
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 class Patience:
@@ -47,7 +47,7 @@ class Patience:
             return await self._workers.run_in_thread(read)
         except OSError as error:
             self.failures += 1
-            _log.error("messages cannot be read, to be tried again: %s", error)
+            _log.error("messages cannot be read, will be retried", error=error)
             return None
 
     def end(self) -> None:

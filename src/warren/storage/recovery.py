@@ -128,7 +128,7 @@ class Recovery:
             raise NewerFormat(error.version, self._layout.checkpoint_file) from error
         except FileNotFoundError:
             if self.journal_sizes or self._disk.list(self._layout.queues_directory):
-                self.findings.checkpoint_problem = "there is none"
+                self.findings.checkpoint_problem = "no checkpoint file"
             return
         except DamagedCheckpoint as problem:
             self.findings.checkpoint_problem = str(problem)

@@ -12,13 +12,13 @@ it is asked again, and the messages are left where they are (patience.py).
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warren.model.logs import EventLog
 from warren.storage.disk import Disk
 from warren.storage.index_format import ALIGNMENT, FILE_HEADER_BYTES
 from warren.storage.index_records import EntryReader
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES_MIN: Final = 64 * 1_024
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 @dataclass(slots=True)
@@ -207,10 +207,11 @@ class SegmentReading:
     def _lose(self, queue: QueueIndex, piece: Piece, missing: int) -> None:
         count = missing.bit_count()
         self.entries_lost += count
-        reason = "it is gone" if piece.is_missing else f"{piece.reader.damaged} damaged bytes"
+        reason = "file missing" if piece.is_missing else f"{piece.reader.damaged} damaged bytes"
         _log.error(
-            "queue %r: %d messages of %s are lost: %s", queue.name, count, piece.path, reason
-        )
+            "messages of a segment lost",
+            queue=queue.name, messages=count, path=piece.path, reason=reason,
+        )  # fmt: skip
         for first, length in runs_of(missing):
             base = piece.segment.base + first
             queue.ack_range(base, base + length)

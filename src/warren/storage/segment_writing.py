@@ -9,12 +9,12 @@ what they were before they are appended to again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warren.model.logs import EventLog
 from warren.storage.disk import Disk, append_all
 from warren.storage.index_format import SEGMENT_MAGIC, file_header
 from warren.storage.index_records import RecordBuffer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STEP_BYTES: Final = 512 * 1_024
 STEP_FILES_MAX: Final = 64
 
-_log = logging.getLogger("warren.storage")
+_log = EventLog("storage")
 
 
 class SegmentWrite:
@@ -165,7 +165,9 @@ class SegmentFiles:
                 return self._disk.open(write.path)
             except FileNotFoundError:
                 if segment.live:
-                    _log.error("%s is gone, with %d messages", write.path, segment.live_count)
+                    _log.error(
+                        "segment file missing", path=write.path, messages_lost=segment.live_count
+                    )
                 segment.has_file = False
                 write.queue.has_directory = False
         self._directories.update(dict.fromkeys(self._make_directory(write)))
@@ -175,7 +177,7 @@ class SegmentFiles:
         """Let the file end where it should."""
         segment, queue = write.segment, write.queue
         if not segment.has_file:
-            _log.debug("segment %s begins", write.path)
+            _log.debug("segment created", path=write.path)
             self._disk.truncate(descriptor, 0)
             header = file_header(SEGMENT_MAGIC, self._salt, queue.queue_id, segment.number)
             name = RecordBuffer(self._salt)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Final
 
+from warren.model.logs import EventLog
 from warren.storage.disk import Disk, append_all
 from warren.storage.layout import encode_name
 from warren.streams.segments import SegmentFiles
 
 NAME_FILE: Final = ".queue_name"
 
-_log = logging.getLogger("warren.streams")
+_log = EventLog("streams")
 
 
 class ActiveFiles:
@@ -66,7 +66,7 @@ class ActiveFiles:
                 disk.truncate(data, former[1])
             disk.sync(index)
         except OSError as error:  # or it is deleted
-            _log.warning("segment of stream '%s' left as it is: %s", self._stream, error)
+            _log.warning("stream segment could not be cut", stream=self._stream, error=error)
         finally:
             disk.close(data)
             disk.close(index)

@@ -20,13 +20,13 @@ not be written, the very same is written again. A copy is given chunks instead o
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from warren.model.logs import EventLog
 from warren.storage.committer import Batch
 from warren.storage.disk import Buffer
 from warren.storage.workers import Workers
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 RETRY_S: Final = 1.0
 
-_log = logging.getLogger("warren.streams")
+_log = EventLog("streams")
 
 
 class StreamLog:
@@ -355,7 +355,7 @@ class StreamLog:
         self._failures += 1
         if self.watcher is not None:
             self.watcher.failed()
-        _log.error("cannot write to stream '%s': %s", self.name, error)
+        _log.error("stream cannot be written", stream=self.name, error=error)
         self._store.note_failure()
         self._host.on_failure(error)
         if self._failures > 1:
@@ -441,7 +441,7 @@ class StreamLog:
         gone, self.segments = self.segments[:count], self.segments[count:]
         self.truncated_bytes += sum(segment.size for segment in gone)
         self._count()
-        _log.info("stream '%s' now begins at offset %d", self.name, self.first_offset)
+        _log.info("stream truncated", stream=self.name, first_offset=self.first_offset)
         self._host.workers.spawn(self._unlink(gone))
 
     async def _unlink(self, segments: list[Segment]) -> None:
@@ -449,7 +449,7 @@ class StreamLog:
             partial(unlink_segments, self._host.disk, self.files, segments)
         ):
             if not self.is_deleted:
-                _log.warning("stream '%s' cannot remove a segment: %s", self.name, error)
+                _log.warning("stream segment cannot be removed", stream=self.name, error=error)
 
     def delete(self) -> None:
         self.is_deleted = True

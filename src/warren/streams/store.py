@@ -11,13 +11,13 @@ removed later.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable
 from functools import partial
 from hashlib import md5
 from pathlib import Path
 from typing import Final
 
+from warren.model.logs import EventLog
 from warren.storage.committer import Batch, Committer
 from warren.storage.layout import encode_name, vhost_directory
 from warren.streams.host import StreamHost
@@ -30,7 +30,7 @@ CLOSE_POLL_S: Final = 0.002
 DOUBT_MS: Final = 10_000
 """So long after a write that failed nobody is to begin anything large here."""
 
-_log = logging.getLogger("warren.streams")
+_log = EventLog("streams")
 
 
 class StreamStore:
@@ -170,8 +170,8 @@ class StreamStore:
         try:
             if log.at_work is not None:
                 await log.at_work
-        except Exception:  # noqa: BLE001 - whatever it was, it is not about the next one
-            _log.exception("stream '%s' was deleted, and its files not as they should be", log.name)
+        except Exception as error:  # noqa: BLE001 - it does not concern the next stream of this name
+            _log.exception("work on a deleted stream failed", error, stream=log.name)
         for directory in dict.fromkeys((path, gone)):
             await self.host.workers.run_in_thread(partial(self._remove_directory, directory))
         self._burials.pop(path, None)
@@ -186,7 +186,7 @@ class StreamStore:
         except FileNotFoundError:
             return
         except OSError as error:
-            _log.warning("cannot remove what is left of a stream: %s", error)
+            _log.warning("files of a deleted stream cannot be removed", path=path, error=error)
 
     async def close(self) -> None:
         """Have everything written, if the disk lets us."""

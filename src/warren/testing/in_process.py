@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from warren.server.config import Config
+    from warren.config.settings import Config
 
 HOST: Final = "127.0.0.1"
 USER: Final = "guest"
@@ -93,8 +93,8 @@ class InProcessBroker:
         self.start()
 
     def _settings(self) -> Config:
-        from warren.server.config_file import parse_config
-        from warren.server.config_values import Endpoint
+        from warren.config.file import parse_config
+        from warren.config.values import Endpoint
 
         return replace(
             parse_config(self._config, "config").config(),

@@ -38,6 +38,7 @@ cdef enum:
 
     # class id << 16 | method id
     BASIC_PUBLISH = 0x003C0028
+    BASIC_RETURN = 0x003C0032
     BASIC_DELIVER = 0x003C003C
     BASIC_GET_OK = 0x003C0047
     BASIC_ACK = 0x003C0050

@@ -254,6 +254,8 @@ cdef class FrameReader:
         if self.is_client and (index == BASIC_DELIVER or index == BASIC_GET_OK) \
                 and channel != 0 and self._delivery(assembly, channel, payload, size):
             return 0
+        if index == BASIC_RETURN and self.is_client and channel != 0:
+            assembly.state = DISCARD
         events.append(MethodFrame(channel, PyBytes_FromStringAndSize(<char*>payload, size)))
         return 0
 

@@ -8,7 +8,9 @@ body frames as it takes, and those of different channels may alternate. So the r
                                      |                        `--more than announced--> OVERRUN
                                      `--refused--> DISCARD --any method--> EXPECT_METHOD
 
-Anything else is a fault, after which the channel starts anew.
+Anything else is a fault, after which the channel starts anew. A client's reader (`is_client`) takes
+basic.deliver and basic.get-ok where a server's takes publishes; the content of a basic.return is
+discarded, since the client has published it.
 
 What comes out does not depend on how the bytes were cut into reads. A frame is judged by its
 header as soon as those 7 bytes are there, so one that is too long is never waited for, and a body
@@ -37,6 +39,7 @@ FRAME_HEADER_BYTES: Final = 7
 CLASS_BASIC: Final = 60
 BASIC_PUBLISH: Final = b"\x00\x3c\x00\x28"
 BASIC_ACK: Final = b"\x00\x3c\x00\x50"
+BASIC_RETURN: Final = b"\x00\x3c\x00\x32"
 BASIC_DELIVER: Final = b"\x00\x3c\x00\x3c"
 BASIC_GET_OK: Final = b"\x00\x3c\x00\x47"
 METHOD_BYTES_MIN: Final = 4
@@ -254,6 +257,8 @@ class FrameReader:
             tag = int.from_bytes(payload[4:12], "big")
             events.append(Ack(channel, tag, bool(payload[12] & 1)))
         else:
+            if self.is_client and channel != 0 and payload.startswith(BASIC_RETURN):
+                assembly.state = AssemblyState.DISCARD
             events.append(MethodFrame(channel, payload))
 
     def _header(self, frame: Frame, events: list[Event]) -> None:

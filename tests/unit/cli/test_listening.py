@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from warren.cli.main import listening
-from warren.server.config_file import parse_config
-from warren.server.config_values import Endpoint
+from warren.config.file import parse_config
+from warren.config.values import Endpoint
 
 TWO = "listeners.tcp.all = 5680\nlisteners.tcp.one = 10.0.0.1:5681\n"
 

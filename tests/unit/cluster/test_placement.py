@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from warren.cluster.placement import Locator, master_for, locator_of
+from warren.cluster.placement import Locator, locator_of, master_for
 from warren.model.fields import Field, Table
 from warren.model.records import QueueRecord
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from warren.flow.tenure import Tenure, unlimited
 
 
@@ -87,31 +85,6 @@ def test_freezing_twice_is_told_once_and_so_is_thawing() -> None:
     tenure.extend(106.0)
     tenure.extend(107.0)
     assert hands.heard == ["frozen", "thawed"]
-
-
-def test_an_inner_one_holds_while_both_do() -> None:
-    hands = Hands()
-    node = started(hands)
-    queue = Tenure(hands, within=node)
-    queue.extend(math.inf)
-    of_queue = Hands()
-    queue.followers.append(of_queue)
-    assert queue.holds()
-
-    queue.freeze()
-    assert not queue.holds()
-    assert node.holds(), "other queues go on"
-    node.freeze()
-    node.extend(106.0)
-    assert of_queue.heard == ["frozen"], "it stays frozen whatever becomes of the node"
-    queue.extend(math.inf)
-    hands.now_s = 110.0
-    assert not queue.holds()
-    assert node.is_frozen, "asking for a queue is asking for its node"
-    assert of_queue.heard == ["frozen", "thawed", "frozen"]
-    node.extend(115.0)
-    assert queue.holds()
-    assert of_queue.heard == ["frozen", "thawed", "frozen", "thawed"]
 
 
 def test_a_node_alone_acts_for_ever() -> None:

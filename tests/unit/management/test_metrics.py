@@ -13,12 +13,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from warren._pure import PURE
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.management.application import build_application
 from warren.management.metrics.exposition import labels_of
 from warren.management.metrics.scrape import Scrape
 from warren.model.records import QueueRecord
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.node import Node
 from warren.wire.codec import Message, PropertyBlock
 from warren.wire.route_key import make_route_key

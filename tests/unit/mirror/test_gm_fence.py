@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gm_by_hand import UID, ByHand, gone, member
+from support.group_records import drop_from_insync
 from warren.mirror import gm_links
 from warren.mirror.frames import Activity, Catchup, CheckNeighbours, Progress, Rejected
 from warren.mirror.gm_events import (
@@ -29,7 +30,6 @@ from warren.mirror.group_record import (
     RemovedByLeader,
     add_right_of,
     admit_to_insync,
-    drop_from_insync,
     leave,
     mark_dead,
     promote,

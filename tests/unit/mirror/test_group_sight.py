@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from support.group_records import drop_from_insync
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
@@ -12,7 +13,6 @@ from warren.mirror.group_record import (
     add_right_of,
     admit_to_insync,
     create,
-    drop_from_insync,
     erase,
     make_member_id,
     mark_dead,

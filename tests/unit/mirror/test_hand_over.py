@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from replica_world import Confirmed, ReplicaWorld, message
+from support.group_records import drop_from_insync
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
@@ -16,7 +17,6 @@ from warren.mirror.group_record import (
     add_right_of,
     admit_to_insync,
     create,
-    drop_from_insync,
     erase,
     hand_over,
     heir_of,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
+from log_lines import log_lines
 from stream_copies_world import Copy, StreamCopies
 from stream_world import a_message, until
 from warren.mirror.synchroniser import SyncEvent
@@ -253,6 +254,7 @@ async def test_a_copy_that_cannot_be_read_ends_and_is_told_of(
     path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
     await world.join("a")
     await world.until(lambda: SyncEvent.COMPLETE in world.told)
-    assert "cannot be copied to mirror a" in caplog.text
+    assert "stream cannot be copied to mirror stream=" in log_lines(caplog)
+    assert "mirror=a" in log_lines(caplog)
     assert world.complete == []
     await world.commit(b"the stream goes on")

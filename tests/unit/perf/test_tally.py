@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.perf.frames import Delivery
 from warren.perf.tally import DeliveryTally, Histogram, SequenceSet
+from warren.wire.codec import Delivery, Message, PropertyBlock
 
 STEP_ERROR = 1 / 64
 
 
 def delivery(sequence: int, producer: int = 0, group: int = 0, stamp_ns: int = 1) -> Delivery:
-    made = Delivery(group, sequence + 1, False)
-    made.size, made.is_stamped, made.stamp_ns = 100, True, stamp_ns
-    made.producer, made.sequence = producer, sequence
-    return made
+    stamp = struct.pack(">QQ", stamp_ns, producer << 48 | sequence)
+    return carrying(stamp + bytes(84), str(group))
+
+
+def carrying(body: bytes, consumer_tag: str = "0", redelivered: bool = False) -> Delivery:
+    message = Message(b"", PropertyBlock(b"\x00\x00"), body)
+    return Delivery(1, consumer_tag.encode(), 1, redelivered, 0, message)
 
 
 @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=200), st.sampled_from([1, 50, 99]))
@@ -65,6 +70,21 @@ def test_each_queue_of_a_fan_out_has_its_own_copy() -> None:
     tally = DeliveryTally({})
     tally.record([delivery(0, group=0), delivery(0, group=1), delivery(0, group=1)], 10, 2)
     assert (tally.fresh, tally.duplicates, tally.consumed, tally.bytes) == (2, 1, 3, 300)
+
+
+def test_a_body_too_short_for_a_stamp_is_new_and_has_no_latency() -> None:
+    tally = DeliveryTally({})
+    tally.record([carrying(b""), carrying(b"fifteen bytes..", redelivered=True)], 10, 1)
+    assert (tally.fresh, tally.duplicates, tally.redelivered, tally.bytes) == (2, 0, 1, 15)
+    assert tally.latency.count == 0
+
+
+def test_stamps_may_use_all_their_bits() -> None:
+    shared: dict[tuple[int, int], SequenceSet] = {}
+    tally = DeliveryTally(shared)
+    tally.record([delivery(8, producer=0xFFFF, stamp_ns=2**63 + 5)], 2**63 + 7, 1)
+    assert shared[0, 0xFFFF].as_integer() == 1 << 8
+    assert tally.latency.highest == 2
 
 
 def test_latency_and_the_longest_silence_are_measured_from_the_stamps() -> None:

@@ -12,11 +12,11 @@ from pamqp.commands import Connection
 
 from warren.auth.permissions import Permission
 from warren.auth.users import User
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.model.errors import HardError
 from warren.protocol.sasl import Credentials
 from warren.server.admission import Admission
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.node import Node
 from warren.wire.methods import decode_method, encode_method
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from manual_clock import ManualClock
+from warren.config.settings import Config
 from warren.flow.alarms import AlarmBoard, Resource
 from warren.flow.units import Absolute, Relative
 from warren.model.logs import configure_logs
 from warren.server import machine
 from warren.server.alarms import NodeAlarms
-from warren.server.config import Config
 
 GIB = 1024**3
 UNTIL_CLEAR = "Publishers will be blocked until this alarm clears"

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from warren.server.config_values import Endpoint
+from warren.config.values import Endpoint
 from warren.server.http import READY_PATH, HttpServer, bare_application
 from warren.server.sockets import CannotListenError
 

@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
+from warren.config.values import Endpoint
 from warren.model.logs import configure_logs
 from warren.server.clock import LoopClock
-from warren.server.config_values import Endpoint
 from warren.server.listener import (
     AmqpListener,
     ConnectionRegistry,

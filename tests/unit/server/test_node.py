@@ -11,10 +11,10 @@ from typing import cast
 
 import pytest
 
+from warren.config.settings import Config
+from warren.config.values import Endpoint
 from warren.metadata.store import MetadataUnusable
 from warren.model.logs import configure_logs
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.context import ConnectionContext
 from warren.server.data_directory import DataDirectoryError
 from warren.server.listener import ConnectionRegistry

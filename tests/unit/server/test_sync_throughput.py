@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warren.server.config import Config
+from warren.config.settings import Config
 from warren.server.mirroring.synchronising import throughput_of
 
 

@@ -15,12 +15,12 @@ from typing import cast
 import pytest
 
 from certificates import Authority, Issued
+from warren.config.settings import Config
+from warren.config.tls import TlsOptions
+from warren.config.values import Endpoint
 from warren.model.logs import configure_logs
-from warren.server.config import Config
-from warren.server.config_values import Endpoint
 from warren.server.tls.acceptor import TlsAcceptor
 from warren.server.tls.certificates import expiries_of, expiry_of
-from warren.server.tls.options import TlsOptions
 from warren.server.tls.peer import distinguished_name, suite_parts
 from warren.server.tls.sides import ConfiguredSide, tls_sides
 

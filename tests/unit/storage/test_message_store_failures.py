@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
+from log_lines import log_lines
 from store_world import FILE_BYTES, StepWorkers, StoreWorld, make_message, make_queued
 
 FAULTS = {
@@ -181,7 +182,7 @@ def test_spare_files_are_made_when_that_is_possible_again(
         world.store._wake()
     world.settle()
     assert len(world.store._table.spares) == 2
-    assert caplog.text.count("no new file") == 1, "said once"
+    assert log_lines(caplog).count("message store cannot create a file") == 1, "said once"
 
 
 def test_short_writes_are_completed(world: StoreWorld, disk: FaultyDisk) -> None:
@@ -201,7 +202,8 @@ def test_a_file_that_cannot_be_deleted_is_no_misfortune(
     disk.fail("unlink", errno.EACCES)
     world.commit()
     world.settle()
-    assert "0.rdq could not be deleted" in caplog.text
+    assert "message store file operation failed operation=delete path=" in log_lines(caplog)
+    assert "0.rdq" in log_lines(caplog)
     world.close()
     after = world.reopened()
     after.settle()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
+from log_lines import log_lines
 from store_world import FILE_BYTES, Journal, StepWorkers, StoreWorld, make_message, run
 from warren.storage.checksum import crc32c
 from warren.storage.disk import RealDisk
@@ -128,7 +129,7 @@ def test_a_damaged_state_only_means_more_to_read(
     run(store.recovered())
     store.begin_chores()
     assert run(store.read(*world.entries[names[1]].location)).body == b"B" * 1_000
-    assert "checkpoint is damaged" in caplog.text
+    assert "checkpoint is damaged" in log_lines(caplog)
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])
@@ -257,7 +258,7 @@ def test_a_flipped_bit_is_found_when_the_message_is_read(
     with pytest.raises(CorruptRecord, match=f"0.rdq, offset {entry.offset}: wrong checksum"):
         world.read(names[1])
     assert world.store.counters.records_corrupt == 1
-    assert f"0.rdq, offset {entry.offset}" in caplog.text
+    assert f"0.rdq, offset {entry.offset}" in log_lines(caplog)
     assert world.read(names[0]).body == b"A" * 1_000
     assert world.read(names[2]).body == b"C" * 1_000
 
@@ -271,7 +272,7 @@ def test_damage_in_the_middle_is_counted_and_reported(
     world.journal.doubtful = {names[1]}
     after = killed(world)
     assert after.store.counters.records_corrupt == 1
-    assert f"0.rdq, offset {entry.offset}: 1038 damaged bytes" in caplog.text
+    assert f"0.rdq, offset {entry.offset}: 1038 damaged bytes" in log_lines(caplog)
 
 
 def test_a_client_cannot_forge_a_record_for_the_search_behind_damage(world: StoreWorld) -> None:
@@ -301,7 +302,7 @@ def test_a_truncated_file_is_reported(world: StoreWorld, caplog: pytest.LogCaptu
     run(store.open(world.journal.state))
     run(store.recovered())
     store.begin_chores()
-    assert "0.rdq has 1500 bytes, of 3134 written" in caplog.text
+    assert "0.rdq has 1500 bytes, of 3134 written" in log_lines(caplog)
     assert run(store.read(*world.entries[names[0]].location)).body == b"A" * 1_000
     with pytest.raises(CorruptRecord):
         run(store.read(*world.entries[names[2]].location))
@@ -318,7 +319,7 @@ def test_a_file_that_is_gone_is_reported(
     run(store.open(world.journal.state))
     run(store.recovered())
     store.begin_chores()
-    assert "0.rdq is gone, with 3 messages" in caplog.text
+    assert "0.rdq is gone, with 3 messages" in log_lines(caplog)
     with pytest.raises(CorruptRecord):
         run(store.read(*world.entries[names[2]].location))
 
@@ -339,7 +340,7 @@ def test_a_file_that_is_no_store_file_is_reported(
 ) -> None:
     (tmp_path / "0.rdq").write_bytes(b"\0" * 5_000)
     world = StoreWorld(tmp_path, workers=workers).open()
-    assert "0.rdq does not begin as a file of a message store" in caplog.text
+    assert "0.rdq does not begin as a file of a message store" in log_lines(caplog)
     world.publish(bytes(10))
     world.commit()
 

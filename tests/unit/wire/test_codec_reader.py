@@ -29,6 +29,7 @@ from wire_frames import (
     message,
     only,
     publish,
+    returned,
     route_key,
 )
 
@@ -344,6 +345,12 @@ class TestDeliveries:
         payload = deliver()[7:-1]
         event = only(reader.feed(frame(METHOD, 1, payload[: len(payload) - lost])))
         assert event_names([event]) == ["MethodFrame"]
+
+    def test_a_client_is_told_of_a_return_and_its_content_is_discarded(self, reader: Any) -> None:
+        reader.is_client = True
+        content = header(2, 5) + body(2, b"hello")
+        events = reader.feed(returned(2) + content + deliver(2) + header(2, 0))
+        assert event_names(events) == ["MethodFrame", "Delivery"]
 
     def test_a_server_knows_no_deliveries(self, reader: Any) -> None:
         events = reader.feed(deliver() + header(1, 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import time
@@ -12,6 +11,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from warren import __version__
 from warren.cli.ctl.verbs import Exit, Failure, error
+from warren.client.http import ApiConnection, HttpAddress, HttpRequest
 
 if TYPE_CHECKING:
     import ssl
@@ -98,7 +98,7 @@ class Api:
         self.target = target
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: ApiConnection | None = None
 
     def get(self, *path: str, **query: str) -> Body:
         return self._request("GET", path, query)
@@ -132,66 +132,50 @@ class Api:
         place = f"{urlsplit(self.target.url).path}/api/" + "/".join(quote(p, safe="") for p in path)
         if query:
             place += f"?{urlencode(query)}"
-        sent = None if body is None else json.dumps(body).encode()
-        status, received = self._exchange(method, place, sent, self._headers(headers or {}))
+        is_repeatable = method != "POST"
+        status, received = self._exchange(
+            HttpRequest(method, place, body, headers or {}, is_repeatable)
+        )
         if status < http.client.MULTIPLE_CHOICES:
             return json.loads(received) if received else None
         raise self._refusal(status, received)
 
-    def _headers(self, more: dict[str, str]) -> dict[str, str]:
-        secret = f"{self.target.user}:{self.target.password}".encode()
-        authorization = f"Basic {base64.b64encode(secret).decode()}"
-        return {
-            "Authorization": authorization,
-            "Content-Type": "application/json",
-            "User-Agent": f"warrenctl/{__version__}",
-            **more,
-        }
-
-    def _exchange(
-        self, method: str, place: str, body: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, bytes]:
-        is_reused = self._connection is not None
-        connection = self._connect()
-        try:
-            connection.request(method, place, body, headers)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except TimeoutError as late:
-            raise Failure(self._late(), Exit.TEMPORARY) from late
-        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as gone:
-            self.close()
-            if is_reused and method != "POST":  # it was idle for too long: nothing was lost
-                return self._exchange(method, place, body, headers)
-            raise Failure(self._unreachable(gone)) from gone
-        except (OSError, http.client.HTTPException) as fault:
-            raise Failure(self._unreachable(fault)) from fault
-
-    def _connect(self) -> http.client.HTTPConnection:
+    def _exchange(self, request: HttpRequest) -> tuple[int, bytes]:
         left_s = None if self._deadline is None else self._deadline - time.monotonic()
         if left_s is not None and left_s <= 0:
             raise Failure(self._late(), Exit.TEMPORARY)
         if self._connection is None:
-            self._connection = self._new_connection()
-        self._connection.timeout = left_s
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(left_s)
-        return self._connection
-
-    def _new_connection(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self.target.url)
-        host = parts.hostname or ""
-        if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port or 80)
+            self._connection = ApiConnection(self._address())
         try:
-            context = self.target.trust.context()
+            response = self._connection.request(request, left_s)
+            return response.status, response.read()
+        except TimeoutError as late:
+            raise Failure(self._late(), Exit.TEMPORARY) from late
+        except (OSError, http.client.HTTPException) as fault:
+            self.close()
+            raise Failure(self._unreachable(fault)) from fault
+
+    def _address(self) -> HttpAddress:
+        parts = urlsplit(self.target.url)
+        is_secure = parts.scheme == "https"
+        return HttpAddress(
+            host=parts.hostname or "",
+            port=parts.port or (443 if is_secure else 80),
+            user=self.target.user,
+            password=self.target.password,
+            tls=self._tls_context() if is_secure else None,
+            agent=f"warrenctl/{__version__}",
+        )
+
+    def _tls_context(self) -> ssl.SSLContext:
+        trust = self.target.trust
+        try:
+            return trust.context()
         except OSError as fault:
-            files = self.target.trust
-            named = ", ".join(filter(None, (files.cacertfile, files.certfile, files.keyfile)))
+            named = ", ".join(filter(None, (trust.cacertfile, trust.certfile, trust.keyfile)))
             raise Failure(
                 f"Error: certificates cannot be used: {named}: {_reason(fault)}"
             ) from fault
-        return http.client.HTTPSConnection(host, parts.port or 443, context=context)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -25,7 +25,7 @@ from warren.cli.cluster import EXIT_UNAVAILABLE, CannotRunError, LocalCluster
 from warren.cli.demo.load import Reading
 from warren.cli.demo.screen import Screen
 from warren.cli.demo.story import QUEUE, DemoFailed, Story
-from warren.perf.client import ConnectionLost
+from warren.client.errors import ConnectionLost
 
 NODES: Final = 3
 SPARK_S_MAX: Final = 300.0

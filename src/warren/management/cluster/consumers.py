@@ -17,7 +17,7 @@ from warren.cluster.link_consumer import LinkConsumer
 from warren.cluster.remote_queue import RemoteQueue
 from warren.management.cluster.homes import home_of
 from warren.management.cluster.peers import PeerAnswer, PeerSilent, Question
-from warren.management.json import Json
+from warren.management.json_types import Json
 from warren.management.sorting import in_slices
 from warren.management.views.channels import ConsumerPlace, consumers_of, show_consumer
 from warren.queues.consumers import Consumer

@@ -27,7 +27,7 @@ from warren.management.cluster.forwarding import question_of
 from warren.management.cluster.peers import PeerAnswer, PeerSilent
 from warren.management.cluster.rows import Row, decode_batches, encode_batch, in_batches, merged
 from warren.management.errors import JSON_TYPE
-from warren.management.json import Json, encode
+from warren.management.json_types import Json, encode
 from warren.management.listing import (
     NOT_CACHED,
     SHOWN_AT_ONCE_MAX,

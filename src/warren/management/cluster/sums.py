@@ -15,7 +15,7 @@ import msgspec
 from warren.management.cluster.forwarding import question_of
 from warren.management.cluster.peers import PeerSilent
 from warren.management.columns import parse_columns
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from warren.management.call import Call

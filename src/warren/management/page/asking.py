@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warren.auth.users import User
 from warren.management.caller import VISITOR
-from warren.management.json import Json, encode
+from warren.management.json_types import Json, encode
 
 # A page shows a page of a list; only a list that has no pages could be longer.
 ANSWER_BYTES_MAX: Final = 64_000_000

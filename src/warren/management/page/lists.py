@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.page.asking import Refused
 from warren.management.page.visit import Visit, link
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 
 WIDTH: Final = 480
 HEIGHT: Final = 310

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 
 _COUNT: Final = 2
 

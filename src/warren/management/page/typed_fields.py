@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.page.asking import Refused
 
 LINES_MAX: Final = 100

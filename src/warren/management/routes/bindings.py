@@ -20,7 +20,7 @@ from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.declaring import bind, unbind
 from warren.management.errors import no_such_object
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.bindings import properties_key, show_binding

@@ -14,7 +14,7 @@ from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
 from warren.management.declaring import readable_queue
 from warren.management.errors import bad_request
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.queues import home_of_queue, queue_exists
 from warren.management.views.messages import show_message

@@ -12,7 +12,7 @@ from warren.management.caller import ANY_TAG, VHOST_USERS, Rule
 from warren.management.cluster.consumers import active_elsewhere
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.errors import no_such_object
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.channels import (

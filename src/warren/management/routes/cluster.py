@@ -7,7 +7,7 @@ from typing import Final
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG, EVERYBODY
 from warren.management.errors import bad_request, not_authorised
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.views.overview import CLUSTER_NAME, cluster_name
 

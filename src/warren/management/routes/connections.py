@@ -12,7 +12,7 @@ from warren.management.caller import ANY_TAG, VHOST_USERS, Rule
 from warren.management.cluster.forwarding import question_of
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.errors import no_such_object
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.channels import list_channels
 from warren.management.views.channels import channels_of

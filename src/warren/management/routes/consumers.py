@@ -17,7 +17,7 @@ from warren.management.cluster.consumers import (
     consumers_here,
 )
 from warren.management.cluster.spread_listing import SpreadListing
-from warren.management.json import Json
+from warren.management.json_types import Json
 from warren.management.resource import Resource
 from warren.management.views.channels import consumers_of, show_consumer
 

@@ -14,7 +14,7 @@ from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.cluster.sums import FIGURES, Figures, add, figures_elsewhere
 from warren.management.declaring import declare_exchange, delete_exchange
 from warren.management.errors import no_such_object
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.exchanges import show_exchange

@@ -17,7 +17,7 @@ from warren.flow.alarms import Alarm
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG, VHOST_USERS
 from warren.management.errors import JSON_TYPE, bad_request
-from warren.management.json import Json, JsonObject, encode
+from warren.management.json_types import Json, JsonObject, encode
 from warren.management.resource import Resource
 from warren.management.routes.overview import home_is_node, is_down, known_node
 from warren.management.routes.publishing import acting

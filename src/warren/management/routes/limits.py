@@ -9,7 +9,7 @@ from warren.management.access_changes import whole_number
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, VHOST_VIEWERS
 from warren.management.errors import bad_request, no_such_object, not_found
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 
 

@@ -8,7 +8,7 @@ from warren.cluster.members import NotInCluster, StillRunning
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, MONITORS
 from warren.management.errors import Refusal, bad_request
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.overview import home_is_node, running_node
 from warren.management.views.cluster import show_members

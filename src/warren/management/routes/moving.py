@@ -24,7 +24,7 @@ from warren.management.dead_letters import (
 )
 from warren.management.declaring import readable_queue
 from warren.management.errors import bad_request
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.moving import MOVED_MAX, Moving
 from warren.management.resource import Resource
 from warren.management.routes.browsing import SCANNED_BYTES_MAX, SCANNED_MAX

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from warren.config.settings import settings
 from warren.flow.units import Absolute, Amount, Relative, parse_size
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, MONITORS
 from warren.management.cluster.sums import FIGURES, answers_of_all
 from warren.management.errors import Refusal, bad_request
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.overview import home_is_node, running_node
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_moment
 from warren.model.logs import LEVELS, set_log_level
-from warren.server.config import settings
 
 BLOCKED_SHOWN_MAX: Final = 1_000
 # Relative limits are shares of the memory; more than that of it no machine has.

@@ -12,7 +12,7 @@ from warren.management.caller import ANY_TAG, MONITORS, visible_vhosts
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.cluster.sums import answers_of_all, total_overview
 from warren.management.errors import bad_request
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Handler, Resource
 from warren.management.sorting import in_slices
 from warren.management.views.channels import consumers_of

@@ -11,7 +11,7 @@ from warren.broker.parameter_operations import NoSuchParameter, Parameter, Param
 from warren.management.call import Call
 from warren.management.caller import GLOBAL_POLICYMAKERS, POLICYMAKERS, visible_vhosts
 from warren.management.errors import bad_request, no_such_object, without_tags
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.policies import show_parameter

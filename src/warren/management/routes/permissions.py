@@ -15,7 +15,7 @@ from warren.management.access_changes import (
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS
 from warren.management.errors import bad_request
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.access import show_permission, show_topic_permission

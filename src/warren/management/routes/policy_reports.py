@@ -7,7 +7,7 @@ from typing import Final
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, POLICYMAKERS, VHOST_USERS
 from warren.management.errors import bad_request
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.views.policy_reports import show_change, show_explanation
 from warren.policy.validation import PolicyInvalid, parse_policy

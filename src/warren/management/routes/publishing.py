@@ -20,7 +20,7 @@ from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, VHOST_USERS
 from warren.management.cluster.homes import sync_of
 from warren.management.errors import bad_request, not_authorised, not_found
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.policy_reports import has_queue
 from warren.management.routes.queues import find_queue, home_of_queue

@@ -18,7 +18,7 @@ from warren.management.cluster.homes import home_of, is_between_homes
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.declaring import declare_queue, delete_queue, readable_queue
 from warren.management.errors import bad_request, between_homes, no_such_object
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.sorting import LACKING
 from warren.management.views.copies import group_of, last_home_of

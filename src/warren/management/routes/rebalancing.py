@@ -19,7 +19,7 @@ from warren.management.cluster.forwarding import question_of
 from warren.management.cluster.peers import PeerSilent
 from warren.management.cluster.sums import answers_of_all
 from warren.management.errors import Refusal, bad_request
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.policy.rebalancing import MasterSeen, Move, plan_moves
 from warren.server.rebalancing import InProgress, Rebalancing, masters_seen

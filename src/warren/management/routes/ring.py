@@ -7,7 +7,7 @@ from typing import Final
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
 from warren.management.errors import no_such_object
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.policy_reports import has_queue
 from warren.management.routes.queues import find_queue, home_of_queue

@@ -20,7 +20,7 @@ from warren.broker.stream_groups import GroupCursor, TooManyGroups
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
 from warren.management.errors import bad_request
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.management.listing import json_response
 from warren.management.resource import Resource
 from warren.management.routes.queues import queue_exists

@@ -27,7 +27,7 @@ from warren.management.cluster.homes import home_of, stream_copy_of
 from warren.management.declaring import readable_queue, require_readable
 from warren.management.errors import Refusal, bad_request
 from warren.management.held_range import HeldRange
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.queues import find_queue, queue_exists
 from warren.storage.workers import Workers

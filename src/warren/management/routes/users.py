@@ -12,7 +12,7 @@ from warren.management.access_changes import put_user
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG
 from warren.management.errors import bad_request
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.views.access import (

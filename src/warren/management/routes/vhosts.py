@@ -13,7 +13,7 @@ from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, ANY_TAG
 from warren.management.cluster.sums import FIGURES, Figures, add, figures_elsewhere
 from warren.management.errors import bad_request, no_such_object
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.management.vhost_changes import put_vhost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warren.auth.permissions import Permission, TopicPermission
 from warren.auth.users import User
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 
 
 def show_user(user: User) -> JsonObject:

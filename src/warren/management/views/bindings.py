@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import quote_plus
 
 from warren.management.arguments import table_to_json
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.model.fields import Table
 from warren.model.records import BindingRecord
 from warren.wire.tables import encode_table

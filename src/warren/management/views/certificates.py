@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from warren.management.json import JsonObject
-from warren.server.config_values import Endpoint
+from warren.config.tls import TlsOptions
+from warren.config.values import Endpoint
+from warren.management.json_types import JsonObject
 from warren.server.tls.certificates import expiries_of
-from warren.server.tls.options import TlsOptions
 from warren.server.tls.sides import http_options
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from warren.channels.channel import Channel
 from warren.management.arguments import table_to_json
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_idle_since
 from warren.queues.consumers import Consumer

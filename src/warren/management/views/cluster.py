@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from warren import __version__
 from warren.cluster.node_states import Listener, NodeState
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.server.listening import listeners_of
 
 if TYPE_CHECKING:

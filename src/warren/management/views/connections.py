@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warren.management.arguments import table_to_json
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.server.connection import AmqpConnection
 from warren.server.connection_events import tls_facts
 

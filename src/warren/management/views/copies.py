@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warren.management.cluster.homes import sync_of
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.mirror.group_record import GroupRecord, node_of
 from warren.mirror.group_sight import mirrors_of, recoverable_of, synchronised_of
 from warren.model.records import QueueRecord

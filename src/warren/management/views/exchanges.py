@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warren.management.arguments import table_to_json
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.views.policies import policy_of_exchange
 from warren.model.records import ExchangeRecord
 from warren.routing.exchange import Exchange

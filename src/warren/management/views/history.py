@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.statistics.history import Sample
 
 Past: TypeAlias = Callable[[str], Sequence[Sample]]

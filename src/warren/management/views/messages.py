@@ -6,7 +6,7 @@ import base64
 from dataclasses import fields
 
 from warren.management.arguments import printable, table_to_json
-from warren.management.json import Json, JsonObject
+from warren.management.json_types import Json, JsonObject
 from warren.wire.codec import Message, QueuedMessage
 from warren.wire.properties import MalformedProperties, Properties, decode_properties
 from warren.wire.route_key import split_octets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.model.counters import MessageCounters
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from warren import __version__
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.views.overview import EXCHANGE_TYPES, show_contexts
 from warren.protocol.sasl import KNOWN_MECHANISMS
 from warren.server import machine

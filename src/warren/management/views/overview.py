@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren import __version__
 from warren.cluster.node_states import Listener
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.protocol.capabilities import COMPATIBLE_VERSION, PRODUCT
 from warren.server.listening import listeners_of
 from warren.server.tls.sides import http_options

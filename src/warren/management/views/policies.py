@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warren.broker.parameter_operations import Parameter
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.model.records import ExchangeRecord, Policy, QueueRecord
 from warren.policy.merging import NO_POLICY, AppliedPolicy
 

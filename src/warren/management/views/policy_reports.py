@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warren.broker.policy_reports import PolicyChange
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.model.records import Policy
 from warren.policy.explaining import EffectiveValue, Explanation, Verdict
 from warren.policy.merging import AppliedPolicy

@@ -8,7 +8,7 @@ from warren.cluster.link_consumer import LinkConsumer
 from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
 from warren.management.cluster.homes import sync_of
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.views.copies import group_of, last_home_of, show_copies
 from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue

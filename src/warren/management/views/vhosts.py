@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from warren.auth.users import Vhost
 from warren.broker.vhost import VirtualHost
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 
 if TYPE_CHECKING:
     from warren.server.node import Node

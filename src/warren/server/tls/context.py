@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from warren.server.tls.options import TlsOptions
+from warren.config.tls import TlsOptions
 
 _VERSIONS: Final = {
     "tlsv1": (ssl.TLSVersion.TLSv1, ssl.OP_NO_TLSv1),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from warren.config.settings import Config
 from warren.protocol.sasl import External
-from warren.server.config import Config
 from warren.server.tls.peer import certificate_of, login_name
 
 

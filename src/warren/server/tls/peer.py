@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from warren.server.tls.options import COMMON_NAME, DISTINGUISHED_NAME
+from warren.config.tls import COMMON_NAME, DISTINGUISHED_NAME
 
 # OpenSSL's names of what a distinguished name is made of, and how RabbitMQ writes them.
 _ATTRIBUTES: Final = {

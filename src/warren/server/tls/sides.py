@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from warren.config.settings import Config
+from warren.config.tls import TlsOptions
 from warren.model.logs import EventLog
-from warren.server.config import Config
 from warren.server.tls.acceptor import TlsSide
 from warren.server.tls.certificates import expiry_of
 from warren.server.tls.context import TlsConfigError, client_context, server_context
-from warren.server.tls.options import TlsOptions
 
 AMQP_KEY: Final = "ssl_options"
 HTTP_KEY: Final = "management.ssl"

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.management.json import JsonObject
+from warren.management.json_types import JsonObject
 from warren.management.page.asking import Refused
 from warren.management.page.lists import vhost_names
 from warren.management.page.site import Page

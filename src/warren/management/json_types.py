@@ -1,4 +1,4 @@
-"""What JSON can say, and how we write it."""
+"""JSON types of the HTTP API, and their encoder."""
 
 from __future__ import annotations
 

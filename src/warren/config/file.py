@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from warren.server.config import Config, settings
-from warren.server.config_declaring import Setting
-from warren.server.config_pending import PENDING, pending_reader
+from warren.config.declaring import Setting
+from warren.config.pending import PENDING, pending_reader
+from warren.config.settings import Config, settings
 
 CONFIG_BYTES_MAX: Final = 1_048_576
 _LINE: Final = re.compile(r"([^=#\s]+)\s*=\s*([^#]*)(?:#.*)?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from warren.testing.schedule import Schedule
+from support.schedule import Schedule
 
 Value = TypeVar("Value")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 
-from warren.server.config_values import Reader
+from warren.config.values import Reader
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from warren.testing.schedule import Schedule
+from support.schedule import Schedule
 
 
 @dataclass

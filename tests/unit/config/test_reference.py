@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.server.config import settings
-from warren.server.config_pending import PENDING
-from warren.server.config_reference import reference
+from warren.config.pending import PENDING
+from warren.config.reference import reference
+from warren.config.settings import settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "CONFIGURATION.md"
 
@@ -19,6 +19,11 @@ def test_every_key_is_on_the_page_with_what_it_means() -> None:
         assert f"`{setting.key}" in page
         assert setting.meaning in page
     assert all(f"- `{key}`" in page for key in PENDING)
+
+
+def test_every_meaning_can_be_read_without_the_row_above_it() -> None:
+    leaning = ("the same", "its ", "and ", "of ", "such ", "which ", "what ")
+    assert [s.key for s in settings().values() if s.meaning.startswith(leaning)] == []
 
 
 def test_secrets_have_no_default_worth_hiding_but_the_known_one() -> None:

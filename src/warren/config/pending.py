@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from warren.model.logs import LEVELS
-from warren.server.config_values import (
+from warren.config.values import (
     Reader,
     one_of,
     switch,
     text,
     whole_number,
 )
+from warren.model.logs import LEVELS
 
 _COUNT: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)

@@ -1,7 +1,7 @@
-"""What can be configured: each setting is declared once, as a field of `Config`.
+"""All settings of a node: each is declared once, as a field of `Config`.
 
 The names, values and defaults are those of RabbitMQ's rabbitmq.conf, so that an existing file
-works (`config_file` reads it); what RabbitMQ has no word for begins with `warren.`. What the
+works (`file` reads it); what RabbitMQ has no word for begins with `warren.`. What the
 command line alone can say is a field without a key.
 """
 
@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.auth.login_guard import FAILURES_MAX_DEFAULT
-from warren.flow.memory import PAGING_RATIO_DEFAULT
-from warren.flow.units import parse_size
-from warren.model.logs import LEVELS
-from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
-from warren.server.config_declaring import (
+from warren.config.declaring import (
     Setting,
     declared_in,
     family,
@@ -27,7 +23,17 @@ from warren.server.config_declaring import (
     setting,
     switched_on,
 )
-from warren.server.config_values import (
+from warren.config.partition_handling import PAUSE_MINORITY, STRATEGIES
+from warren.config.tls import (
+    COMMON_NAME,
+    DISTINGUISHED_NAME,
+    NO_HTTPS,
+    NO_TLS,
+    SUBJECT_ALTERNATIVE_NAME,
+    ManagementTls,
+    TlsOptions,
+)
+from warren.config.values import (
     PORT_MAX,
     Endpoint,
     endpoint,
@@ -38,16 +44,10 @@ from warren.server.config_values import (
     text,
     whole_number,
 )
-from warren.server.partition_handling import PAUSE_MINORITY, STRATEGIES
-from warren.server.tls.options import (
-    COMMON_NAME,
-    DISTINGUISHED_NAME,
-    NO_HTTPS,
-    NO_TLS,
-    SUBJECT_ALTERNATIVE_NAME,
-    ManagementTls,
-    TlsOptions,
-)
+from warren.flow.memory import PAGING_RATIO_DEFAULT
+from warren.flow.units import parse_size
+from warren.model.logs import LEVELS
+from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 
 AMQP_PORT: Final = 5672
@@ -69,7 +69,7 @@ def default_node_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All that a node is told at its start."""
+    """The configuration with which a node starts."""
 
     name: str = field(default_factory=default_node_name)
     data_dir: Path = Path("warren-data")
@@ -87,28 +87,30 @@ class Config:
     ssl_options: TlsOptions = field(default=NO_TLS, metadata=family("ssl_options"))
     ssl_handshake_timeout_ms: int = setting(
         "ssl_handshake_timeout", whole_number(1, 2**31 - 1), 5_000,
-        "time for the handshake of TLS, in ms",
+        "time limit of a TLS handshake, in ms",
     )  # fmt: skip
     cert_login_from: str = setting(
         "ssl_cert_login_from",
         one_of(DISTINGUISHED_NAME, COMMON_NAME, SUBJECT_ALTERNATIVE_NAME),
         DISTINGUISHED_NAME,
-        "what of a client's certificate is the name of its user, for EXTERNAL",
+        "part of a client's certificate that is its user name, for the SASL mechanism EXTERNAL",
     )
     cert_login_san_type: str = setting(
         "ssl_cert_login_san_type", one_of("dns", "ip", "email", "uri"), "dns",
-        "which kind of alternative name",
+        "kind of subject alternative name that is the user name, with ssl_cert_login_from = "
+        "subject_alternative_name",
     )  # fmt: skip
     cert_login_san_index: int = setting(
-        "ssl_cert_login_san_index", whole_number(0, 1_000), 0, "and which of them"
-    )
+        "ssl_cert_login_san_index", whole_number(0, 1_000), 0,
+        "index of the alternative name of that kind that is the user name; 0: the first",
+    )  # fmt: skip
     tcp_backlog: int = setting(
         "tcp_listen_options.backlog", whole_number(1, 65535), 1024,
-        "connections the kernel holds until they are accepted",
+        "most connections that wait in the kernel to be accepted",
     )  # fmt: skip
     connection_max: int = setting(
         "connection_max", whole_number(0, 2**31 - 1), 0,
-        "client connections at one time; 0: as many as there are file descriptors",
+        "most client connections of the node; 0: as many as there are file descriptors",
     )  # fmt: skip
     http_ip: str = setting("management.tcp.ip", text, "127.0.0.1", "address of the HTTP API")
     http_port: int = setting(
@@ -117,14 +119,20 @@ class Config:
     management_tls: ManagementTls = field(default=NO_HTTPS, metadata=family("management.ssl"))
     has_plain_http: bool = True
     prometheus_ip: str | None = setting(
-        "prometheus.tcp.ip", text, None, "address of the port for Prometheus; that of the HTTP API"
+        "prometheus.tcp.ip",
+        text,
+        None,
+        "address of the port for Prometheus; that of the HTTP API if not set",
     )
     prometheus_port: int | None = setting(
         "prometheus.tcp.port", whole_number(0, PORT_MAX), None,
-        "a port of its own for Prometheus, as RabbitMQ's 15692; the HTTP API has /metrics anyway",
+        "port for Prometheus, such as 15692; without one, /metrics is on the HTTP API's port only",
     )  # fmt: skip
     handshake_timeout_ms: int = setting(
-        "handshake_timeout", _MILLISECONDS, 10_000, "time to negotiate a connection, in ms"
+        "handshake_timeout",
+        _MILLISECONDS,
+        10_000,
+        "time limit to negotiate an AMQP connection, in ms",
     )
     heartbeat_s: int = setting(
         "heartbeat", whole_number(0, 65535), 60, "heartbeat proposed to clients, in s; 0: none"
@@ -150,38 +158,40 @@ class Config:
     )  # fmt: skip
     memory_watermark: float | None = setting(
         "vm_memory_high_watermark.relative", _SHARE, None,
-        "share of the memory beyond which publishers are blocked; 0.4 if nothing is said",
+        "memory use that blocks publishers, as a share of all memory; 0.4 if no limit is set",
     )  # fmt: skip
     memory_watermark_bytes: int | None = setting(
-        "vm_memory_high_watermark.absolute", parse_size, None, "the same, as bytes"
-    )
+        "vm_memory_high_watermark.absolute", parse_size, None,
+        "memory use that blocks publishers, in bytes, such as 2GB",
+    )  # fmt: skip
     memory_paging_ratio: float = setting(
         "vm_memory_high_watermark_paging_ratio", fraction(0.0, 1.0), PAGING_RATIO_DEFAULT,
-        "share of that at which queues begin to move messages to the disk",
+        "share of the memory limit at which queues begin to move messages to disk",
     )  # fmt: skip
     memory_total_override: int | None = setting(
         "total_memory_available_override_value", parse_size, None,
-        "bytes of memory to go by instead of what the system says",
+        "memory of the machine, in bytes, in place of what the operating system says",
     )  # fmt: skip
     disk_free_limit: float | None = setting(
         "disk_free_limit.relative", _SHARE, None,
         "free disk space below which publishers are blocked, as a share of the memory",
     )  # fmt: skip
     disk_free_limit_bytes: int | None = setting(
-        "disk_free_limit.absolute", parse_size, None, "the same, as bytes; 50MB if nothing is said"
-    )
+        "disk_free_limit.absolute", parse_size, None,
+        "free disk space below which publishers are blocked, in bytes; 50MB if no limit is set",
+    )  # fmt: skip
     embed_messages_below: int = setting(
         "queue_index_embed_msgs_below", size_within(0, MIB), DEFAULT_SIZES.embed_below,
         "messages smaller than this are kept in the queue index, larger ones in the message store",
     )  # fmt: skip
     store_file_bytes: int = setting(
         "msg_store_file_size_limit", size_within(65_536, 256 * MIB), DEFAULT_SIZES.store_file,
-        "size at which a file of the message store is followed by another",
+        "size at which the message store begins a new file",
     )  # fmt: skip
     journal_file_bytes: int = setting(
         "warren.journal_file_size_limit",
         size_within(65_536, 256 * MIB), DEFAULT_SIZES.journal_file,
-        "size at which the journal is copied to the queues' segments and begun anew",
+        "size at which the journal is copied to the queues' segments and truncated",
     )  # fmt: skip
     auth_mechanisms: tuple[str, ...] = group(
         "auth_mechanisms", one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), ("PLAIN", "AMQPLAIN"), in_order,
@@ -189,32 +199,43 @@ class Config:
     )  # fmt: skip
     login_failures_max: int = setting(
         "warren.login_failures_per_minute", whole_number(0, 1_000_000), FAILURES_MAX_DEFAULT,
-        "failed logins of a user from an address, after which it has to wait; 0: no limit",
+        "failed logins per user and address and minute, before further ones must wait; 0: no limit",
     )  # fmt: skip
     loopback_users: tuple[str, ...] = group(
         "loopback_users", switch, ("guest",), switched_on,
-        "users who may connect from this machine only",
+        "users that may connect from this machine only",
     )  # fmt: skip
-    default_user: str = setting("default_user", text, "guest", "user made at the first start")
-    default_pass: str = secret("default_pass", text, "guest", "its password")
-    default_vhost: str = setting("default_vhost", text, "/", "virtual host made at the first start")
+    default_user: str = setting("default_user", text, "guest", "user created at the first start")
+    default_pass: str = secret("default_pass", text, "guest", "password of default_user")
+    default_vhost: str = setting(
+        "default_vhost", text, "/", "virtual host created at the first start"
+    )
     default_user_tags: tuple[str, ...] = group(
-        "default_user_tags", switch, ("administrator",), switched_on, "tags of the first user"
+        "default_user_tags", switch, ("administrator",), switched_on, "tags of default_user"
     )
     default_configure: str = setting(
-        "default_permissions.configure", str, ".*", "what the first user may declare and delete"
+        "default_permissions.configure",
+        str,
+        ".*",
+        "regular expression of the names that default_user may declare and delete",
     )
     default_write: str = setting(
-        "default_permissions.write", str, ".*", "what the first user may publish to"
+        "default_permissions.write",
+        str,
+        ".*",
+        "regular expression of the names that default_user may publish to",
     )
     default_read: str = setting(
-        "default_permissions.read", str, ".*", "what the first user may consume from"
+        "default_permissions.read",
+        str,
+        ".*",
+        "regular expression of the names that default_user may consume from",
     )
     cluster_name: str = setting(
-        "cluster_name", text, "", "name told to clients; the node's if not set"
+        "cluster_name", text, "", "name of the cluster, sent to clients; the node's name if not set"
     )
     load_definitions: str = setting(
-        "load_definitions", text, "", "file of definitions that every start imports"
+        "load_definitions", text, "", "file of definitions that is imported at every start"
     )
     link_tls: TlsOptions = field(
         default=NO_TLS, metadata=family("warren.cluster_links.ssl_options")
@@ -223,50 +244,52 @@ class Config:
         "queue_master_locator",
         one_of("min-masters", "client-local", "random"),
         "client-local",
-        "which node of a cluster becomes the home of a new queue",
+        "how the master node of a new queue is chosen in a cluster",
     )
     sync_batch_size: int = setting(
         "mirroring_sync_batch_size", whole_number(1, 999_999), SYNC_BATCH_DEFAULT,
-        "messages in a batch of a mirror's synchronisation, if the policy does not say",
+        "messages per batch when a mirror is synchronised, unless a policy sets ha-sync-batch-size",
     )  # fmt: skip
     sync_max_throughput: str = setting(
         "mirroring_sync_max_throughput", text, "0",
-        "bytes per second of a queue's synchronisation, as 100MB; 0: as fast as mirrors take it",
+        "most bytes per second when a queue is synchronised, such as 100MB; 0: no limit",
     )  # fmt: skip
     sync_is_blocking: bool = setting(
         "warren.mirroring_sync_blocking", switch, False,
-        "whether a queue waits while its mirrors are synchronised, as RabbitMQ's does",
+        "true: a queue is blocked while its mirrors are synchronised, as in RabbitMQ",
     )  # fmt: skip
     partition_handling: str = setting(
         "cluster_partition_handling", one_of(*STRATEGIES), PAUSE_MINORITY,
-        "what nodes without the majority of etcd do: all values mean that they pause",
+        "taken for compatibility: with any value, nodes that cannot reach etcd's majority pause",
     )  # fmt: skip
     metadata_timeout_ms: int = setting(
         "warren.metadata_timeout",
         whole_number(100, 2**31 - 1),
         10_000,
-        "time a request waits for the majority of the metadata store, in ms; then error 506",
+        "time a request waits for the metadata store's majority, in ms, before it fails with 506",
     )
     telemetry_interval_ms: int = setting(
         "warren.telemetry_interval", whole_number(100, 3_600_000), 5_000,
-        "how often figures are told to those who bind to amq.rabbitmq.event, in ms",
+        "interval of the telemetry published to amq.rabbitmq.event, in ms",
     )  # fmt: skip
     boot_wait_ms: int = setting(
         "mnesia_table_loading_retry_timeout", whole_number(1, 2**31 - 1), 30_000,
-        "time of one attempt of a starting node to reach its metadata store, in ms",
+        "time of one attempt of a starting node to reach the metadata store, in ms",
     )  # fmt: skip
     boot_wait_attempts: int = setting(
         "mnesia_table_loading_retry_limit", whole_number(1, 1_000_000), 10,
-        "how many such attempts there are before the node gives up",
+        "attempts of a starting node to reach the metadata store before it gives up",
     )  # fmt: skip
-    log_level: str = setting("log.console.level", _LEVEL, "info", "least level that is logged")
+    log_level: str = setting("log.console.level", _LEVEL, "info", "lowest level that is logged")
     log_connection_level: str = setting(
-        "log.connection.level", _LEVEL, "debug", "the same, for connections coming and going"
+        "log.connection.level", _LEVEL, "debug", "lowest level that is logged about connections"
     )
     log_channel_level: str = setting(
-        "log.channel.level", _LEVEL, "debug", "the same, for errors that close channels"
+        "log.channel.level", _LEVEL, "debug", "lowest level that is logged about channels"
     )
-    log_queue_level: str = setting("log.queue.level", _LEVEL, "debug", "the same, for queues")
+    log_queue_level: str = setting(
+        "log.queue.level", _LEVEL, "debug", "lowest level that is logged about queues"
+    )
 
     @property
     def storage_sizes(self) -> StorageSizes:
@@ -278,7 +301,7 @@ class Config:
 
     @property
     def log_levels(self) -> dict[str, str]:
-        """Categories that log less than the rest; a more talkative one does not exist."""
+        """Level of each category, never below the level of the console."""
         categories = {
             "connection": self.log_connection_level,
             "channel": self.log_channel_level,
@@ -291,5 +314,5 @@ class Config:
 
 
 def settings() -> dict[str, Setting]:
-    """Every setting of the file by its key."""
+    """Return every setting of the file by its key."""
     return {setting.key: setting for setting in declared_in(Config)}

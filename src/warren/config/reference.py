@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from warren.server.config import Config, settings
-from warren.server.config_declaring import Setting
-from warren.server.config_pending import PENDING
+from warren.config.declaring import Setting
+from warren.config.pending import PENDING
+from warren.config.settings import Config, settings
 
 HEADING: Final = """# Configuration
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
+from warren.config.partition_handling import explain_strategy
 from warren.model.logs import configure_logs
-from warren.server.partition_handling import explain_strategy
 
 
 def test_a_strategy_that_means_another_one_here_is_noted() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from warren.server.config import Config, settings
-from warren.server.config_file import ConfigError, parse_config, read_config_file
-from warren.server.config_pending import PENDING
-from warren.server.config_values import Endpoint, byte_size
-from warren.server.tls.options import ManagementTls, TlsOptions
+from warren.config.file import ConfigError, parse_config, read_config_file
+from warren.config.pending import PENDING
+from warren.config.settings import Config, settings
+from warren.config.tls import ManagementTls, TlsOptions
+from warren.config.values import Endpoint, byte_size
 from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
 
 

@@ -1,0 +1,1 @@
+"""Configuration: the settings, how a file of them is read, and their reference."""
