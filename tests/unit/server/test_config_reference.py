@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from warren.server.config import settings
-from warren.server.config_pending import PENDING
+from warren.server.config_pending import PENDING, REFUSED
 from warren.server.config_reference import reference
 
 PAGE = Path(__file__).parents[3] / "docs" / "CONFIGURATION.md"
@@ -19,6 +19,10 @@ def test_every_key_is_on_the_page_with_what_it_means() -> None:
         assert f"`{setting.key}" in page
         assert setting.meaning in page
     assert all(f"- `{key}`" in page for key in PENDING)
+    assert all(
+        f"| `{key}` | " in page and refusal.remedy in page for key, refusal in REFUSED.items()
+    )
+    assert not any(f"- `{key}`" in page for key in REFUSED)
 
 
 def test_secrets_have_no_default_worth_hiding_but_the_known_one() -> None:
