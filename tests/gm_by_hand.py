@@ -10,13 +10,11 @@ from warren.mirror.gm import GroupMember
 from warren.mirror.gm_events import (
     Action,
     Broadcast,
-    Confirmed,
     Deliver,
     Event,
     FrameArrived,
     Idle,
     Join,
-    Joined,
     MembersChanged,
     ProposalAnswered,
     Propose,
@@ -81,10 +79,8 @@ class ByHand:
                     self.timers.add((name, action))
                 case ReadRecord():
                     self.reads.add(name)
-                case Deliver() | Joined() | MembersChanged() | Confirmed() | Stopped():
+                case Deliver() | MembersChanged() | Stopped():
                     self.log[name].append(action)
-                case _:
-                    pass
         return actions
 
     def broadcast(self, name: str, payload: bytes) -> None:
@@ -187,6 +183,10 @@ class ByHand:
     def deaths(self, name: str) -> list[str]:
         changes = [a for a in self.log[name] if isinstance(a, MembersChanged)]
         return sorted(dead for change in changes for dead in change.deaths)
+
+    def settled(self, name: str) -> int:
+        """The last of its own publications that it knows everybody to have."""
+        return self.members[name]._ring.rounds.own.acked
 
     def pending(self, name: str) -> dict[str, int]:
         """How many of each origin's publications it holds, where it does."""
