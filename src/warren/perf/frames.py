@@ -1,8 +1,8 @@
 """The client's side of the byte stream: deliveries in, and the answers to methods.
 
-The broker's own `FrameReader` reads what clients send, and a client sends no deliveries. This
-reader is as plain as a load generator allows: one channel carries content, and of a body only the
-first sixteen bytes are looked at, where the producer left its time and number.
+The kernel's `FrameReader` can read deliveries, too (links between nodes do so), but makes a message
+of each. This reader is as plain as a load generator allows: one channel carries content, and of a
+body only the first sixteen bytes are looked at, where the producer left its time and number.
 """
 
 from __future__ import annotations
