@@ -54,7 +54,7 @@ class Journal:
         require(origin not in self.dead, "I8", f"{self.id} heard {origin} after its death")
         require(origin in self.announced, "G5", f"{self.id} heard {origin} before its birth")
         if number == 0:
-            require(origin == self.id, "2.8", f"{self.id} heard {origin} without a number")
+            require(origin == self.id, "1-08", f"{self.id} heard {origin} without a number")
             return
         heard = self.heard.setdefault(origin, {})
         require(number not in heard, "I10", f"{self.id} heard {origin} {number} twice")

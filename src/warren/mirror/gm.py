@@ -32,8 +32,8 @@ Two kinds of acknowledgement go from mirrors to their master, and neither can do
                                     (`has_room`).
     `Held` (`under_way`,            who has m *on its disk*, if m has to be there. For publishers: a
     `mirror.progress`)              confirm is given when all mirrors in sync hold it. It goes
-                                    straight to the master, so a confirm waits for one hop and one
-                                    fsync, not for two rounds of the ring.
+                                    straight to the master, so a confirm waits for the slowest disk
+                                    and not for the rest of the round.
 
 `Held` could not replace the acks: a mirror holds publications of other origins as well (a dead
 master's, that of a newcomer), and what is on one disk says nothing about who else may lack it. The

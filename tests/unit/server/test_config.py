@@ -162,7 +162,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("strategy", ["ignore", "pause_minority", "pause_if_all_down", "autoheal"])
 def test_all_ways_to_handle_partitions_are_taken(strategy: str) -> None:
-    """7-01 and following: what they mean here is said in docs/OPERATIONS.md."""
+    """P6: what they mean here is said in docs/OPERATIONS.md."""
     text = f"cluster_partition_handling = {strategy}\n"
     if strategy == "pause_if_all_down":
         text += f"cluster_partition_handling.{strategy}.nodes.1 = rabbit@a\n"
