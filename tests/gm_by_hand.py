@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 
+import msgspec
+
 from warren.mirror.frames import Frame, Payload, decode_frame, encode_frame
 from warren.mirror.gm import GroupMember
 from warren.mirror.gm_events import (
@@ -38,6 +40,12 @@ def member(name: str) -> Member:
 
 def gone(name: str) -> SessionGone:
     return SessionGone(f"node-{name}", f"life-{name}")
+
+
+def out_of_sync(record: GroupRecord, member_id: str) -> GroupRecord:
+    """As if the member had never been admitted: a later view without it in the in-sync set."""
+    insync = tuple(each for each in record.insync if each != member_id)
+    return msgspec.structs.replace(record, view=record.view + 1, insync=insync)
 
 
 class ByHand:

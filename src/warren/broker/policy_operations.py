@@ -93,16 +93,6 @@ class PolicyOperations:
         wanted = self._set_of(vhost, operator).with_policy(policy)
         return await self._foresee(vhost, wanted, operator)
 
-    async def dry_run_clear(
-        self, vhost: str, name: str, operator: bool = False
-    ) -> Sequence[PolicyChange]:
-        """What clearing it would change; raises NoSuchPolicy."""
-        if self.get(vhost, name, operator) is None:
-            raise NoSuchPolicy
-        found = self._require_vhost(vhost)
-        left = PolicySet(self._set_of(found, operator).without(name))
-        return await self._foresee(found, left, operator)
-
     async def _foresee(
         self, vhost: VirtualHost, wanted: PolicySet, operator: bool
     ) -> Sequence[PolicyChange]:

@@ -212,11 +212,6 @@ POLICYMAKERS: Final = Rule(
 GLOBAL_POLICYMAKERS: Final = Rule(lambda call: call.caller.is_policymaker, _NO_OBJECT)
 
 
-def owner_or(tag: Callable[[Call], bool], owner: Callable[[Call], str | None]) -> Rule:
-    """For what belongs to a user, such as a connection: that user, or somebody with the tag."""
-    return Rule(lambda call: tag(call) or owner(call) == call.user.name, _NO_OBJECT)
-
-
 def visible_vhosts(call: Call) -> Iterator[VirtualHost]:
     """Those whose contents a list shows: the one that was asked for, or all that are open."""
     wanted = call.vhost_name

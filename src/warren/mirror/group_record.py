@@ -324,17 +324,6 @@ def admit_to_insync(record: GroupRecord, leader: str, member_id: str) -> GroupRe
     return replace(record, view=record.view + 1, insync=(*record.insync, member_id))
 
 
-def drop_from_insync(record: GroupRecord, leader: str, member_id: str) -> GroupRecord:
-    """To be stored before anything is confirmed that this member may lack."""
-    _require_leader(record, leader)
-    if member_id == leader:
-        raise NotAllowed("a leader is always in sync with itself")
-    if member_id not in record.insync:
-        return record
-    insync = tuple(i for i in record.insync if i != member_id)
-    return replace(record, view=record.view + 1, insync=insync)
-
-
 def forget_node(record: GroupRecord, node: str) -> GroupRecord | None:
     """A node that has no session is not to come back; None if the queue is lost with it.
 

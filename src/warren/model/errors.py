@@ -107,10 +107,6 @@ def unexpected_frame(explanation: str) -> HardError:
     return HardError(505, "UNEXPECTED_FRAME", explanation)
 
 
-def resource_error(explanation: str) -> HardError:
-    return HardError(506, "RESOURCE_ERROR", explanation)
-
-
 def metadata_unreachable(explanation: str) -> SoftError:
     """For AMQP a 506 is hard; but the connection is fine, and so are its other channels."""
     return SoftError(506, "RESOURCE_ERROR", explanation)

@@ -123,11 +123,6 @@ class Statistics:
         total = self._broker.vhosts[vhost].activity.messages()
         return message_figures(total, _FAMILIES, sampled.rates if sampled is not None else None)
 
-    def lengths_of_vhost(self, vhost: str) -> Figures:
-        """How many messages all queues of a virtual host have."""
-        census = self.census(self._broker.vhosts[vhost].queues_here())
-        return with_rates(_lengths(census), {})
-
     def totals(self) -> Figures:
         """The `message_stats` of the node."""
         messages = self._broker.activity.messages()

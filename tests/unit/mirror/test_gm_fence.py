@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gm_by_hand import UID, ByHand, gone, member
+from gm_by_hand import UID, ByHand, gone, member, out_of_sync
 from warren.mirror import gm_links
 from warren.mirror.frames import Activity, Catchup, CheckNeighbours, Progress, Rejected
 from warren.mirror.gm_events import (
@@ -26,7 +26,6 @@ from warren.mirror.group_record import (
     RemovedByLeader,
     add_right_of,
     admit_to_insync,
-    drop_from_insync,
     leave,
     mark_dead,
     promote,
@@ -209,7 +208,7 @@ def test_held_frames_are_bounded_and_what_was_dropped_is_told_anew(
         group.broadcast("a", payload)
     group.carry("a", "b")
     assert group.members["b"]._held._count == 0
-    group.change(lambda record: drop_from_insync(record, "a", "b"))
+    group.change(lambda record: out_of_sync(record, "b"))
     assert group.heard("b") == []
     group.settle()
     assert group.heard("b") == said
@@ -218,8 +217,10 @@ def test_held_frames_are_bounded_and_what_was_dropped_is_told_anew(
 def test_frames_held_of_several_views_are_taken_in_order() -> None:
     group = ByHand("a", "b")
     for number in range(4):
-        change = admit_to_insync if number % 2 == 0 else drop_from_insync
-        group.change(lambda record, change=change: change(record, "a", "b"), "a")
+        if number % 2 == 0:
+            group.change(lambda record: admit_to_insync(record, "a", "b"), "a")
+        else:
+            group.change(lambda record: out_of_sync(record, "b"), "a")
         if number == 1:
             seen = (group.record, group.revision)
         group.broadcast("a", str(number).encode())

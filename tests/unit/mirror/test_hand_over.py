@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from gm_by_hand import out_of_sync
 from replica_world import ReplicaWorld, message
 from warren.mirror.group_record import (
     GroupRecord,
@@ -16,7 +17,6 @@ from warren.mirror.group_record import (
     add_right_of,
     admit_to_insync,
     create,
-    drop_from_insync,
     erase,
     hand_over,
     heir_of,
@@ -70,7 +70,7 @@ def test_the_eldest_in_sync_leads_if_the_successor_has_died() -> None:
 
 @pytest.mark.parametrize("successor", ["a", "b", "nobody"])
 def test_nobody_is_handed_a_queue_who_lacks_some_of_it(successor: str) -> None:
-    record = drop_from_insync(ring("a", "b", "c"), ident("a"), ident("b"))
+    record = out_of_sync(ring("a", "b", "c"), ident("b"))
     with pytest.raises(NotAllowed):
         hand_over(record, ident("a"), ident(successor))
 
