@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 
+import msgspec
+
 from warren.mirror.frames import Frame, Payload, decode_frame, encode_frame
 from warren.mirror.gm import GroupMember
 from warren.mirror.gm_events import (
     Action,
     Broadcast,
-    Confirmed,
     Deliver,
     Event,
     FrameArrived,
     Idle,
     Join,
-    Joined,
     MembersChanged,
     ProposalAnswered,
     Propose,
@@ -40,6 +40,12 @@ def member(name: str) -> Member:
 
 def gone(name: str) -> SessionGone:
     return SessionGone(f"node-{name}", f"life-{name}")
+
+
+def out_of_sync(record: GroupRecord, member_id: str) -> GroupRecord:
+    """As if the member had never been admitted: a later view without it in the in-sync set."""
+    insync = tuple(each for each in record.insync if each != member_id)
+    return msgspec.structs.replace(record, view=record.view + 1, insync=insync)
 
 
 class ByHand:
@@ -81,10 +87,8 @@ class ByHand:
                     self.timers.add((name, action))
                 case ReadRecord():
                     self.reads.add(name)
-                case Deliver() | Joined() | MembersChanged() | Confirmed() | Stopped():
+                case Deliver() | MembersChanged() | Stopped():
                     self.log[name].append(action)
-                case _:
-                    pass
         return actions
 
     def broadcast(self, name: str, payload: bytes) -> None:
@@ -187,6 +191,10 @@ class ByHand:
     def deaths(self, name: str) -> list[str]:
         changes = [a for a in self.log[name] if isinstance(a, MembersChanged)]
         return sorted(dead for change in changes for dead in change.deaths)
+
+    def settled(self, name: str) -> int:
+        """The last of its own publications that it knows everybody to have."""
+        return self.members[name]._ring.rounds.own.acked
 
     def pending(self, name: str) -> dict[str, int]:
         """How many of each origin's publications it holds, where it does."""

@@ -31,21 +31,18 @@ class Journal:
         self.announced: set[str] = set()
         self.dead: set[str] = set()
         self.heard: dict[str, dict[int, bytes]] = {}
-        # Of our own publications: the view in which each was made, and its number by serial.
+        # Of our own publications: the view in which each was made, and the last one settled.
         self.views: dict[int, int] = {}
-        self.numbers: dict[int, int] = {}
+        self.settled = 0
 
     def next_payload(self) -> bytes:
         self.serial += 1
         return f"{self.id}#{self.serial}".encode()
 
-    def joined(self, members: frozenset[str]) -> None:
-        require(not self.announced, "G5", f"{self.id} joined twice")
-        require(self.id in members, "G5", f"{self.id} is not among those it joined")
-        self.announced |= members
-
     def changed(self, births: frozenset[str], deaths: frozenset[str]) -> None:
         require(bool(births or deaths), "I13", f"{self.id} was told of no change")
+        is_first = not self.announced
+        require(self.id in births or not is_first, "G5", f"{self.id} is not among its first")
         require(not births & self.announced, "I8", f"{births} were born twice at {self.id}")
         require(deaths <= self.announced, "I8", f"{deaths} died unannounced at {self.id}")
         self.announced = (self.announced | births) - deaths
@@ -57,7 +54,7 @@ class Journal:
         require(origin not in self.dead, "I8", f"{self.id} heard {origin} after its death")
         require(origin in self.announced, "G5", f"{self.id} heard {origin} before its birth")
         if number == 0:
-            require(origin == self.id, "2.8", f"{self.id} heard {origin} without a number")
+            require(origin == self.id, "1-08", f"{self.id} heard {origin} without a number")
             return
         heard = self.heard.setdefault(origin, {})
         require(number not in heard, "I10", f"{self.id} heard {origin} {number} twice")
@@ -67,7 +64,6 @@ class Journal:
         if origin == self.id:
             assert record is not None
             self.views[number] = record.view
-            self.numbers[int(payload.rsplit(b"#", 1)[1])] = number
 
 
 class Witness:
@@ -76,7 +72,7 @@ class Witness:
     def __init__(self, peers: Mapping[str, Peer], stored: Callable[[], GroupRecord | None]) -> None:
         self._peers = peers
         self._stored = stored
-        self.confirms = 0
+        self.settled = 0
 
     def proposed(self, peer: Peer, record: GroupRecord) -> None:
         """I4 to I6 of every record that may come to be; I11: nobody proposes who is out."""
@@ -98,8 +94,12 @@ class Witness:
         require(set(ring) == set(record.live), "I6", "the ring leaves members out")
 
     def look_at(self, peer: Peer) -> None:
-        """I7, I12: nobody holds what its origin knows to be forgotten, or has not published."""
+        """I7, I12: nobody holds what its origin knows to be forgotten, or has not published.
+
+        And I9, of what the member has come to know as settled.
+        """
         rounds = peer.machine._ring.rounds
+        self._look_at_settled(peer, rounds.own.acked)
         if not peer.is_member or not rounds.is_caught_up:
             return
         for origin_id, origin in rounds._origins.items():
@@ -125,18 +125,20 @@ class Witness:
             and not rounds.is_alone
         )
 
-    def confirmed(self, peer: Peer, serial: int) -> None:
-        """I9: whoever is a living member and was meant, has it."""
-        self.confirms += 1
-        number = peer.journal.numbers.get(serial)
-        record = self._stored()
-        if number is None or record is None:
-            return
-        for member in record.live:
-            if member.joined_view <= peer.journal.views[number]:
-                heard = self._peers[member.id].journal.heard.get(peer.id, {})
-                what = f"{member.id} lacks {number} of {peer.id}, which is confirmed"
-                require(number in heard, "I9", what)
+    def _look_at_settled(self, peer: Peer, upto: int) -> None:
+        """I9: every living member that it was meant for has what its origin forgets."""
+        journal, record = peer.journal, self._stored()
+        fresh = range(journal.settled + 1, upto + 1)
+        journal.settled = upto
+        for number in fresh if record is not None else ():
+            if number not in journal.views:
+                continue  # the first publication of a newcomer, which is meant for nobody
+            self.settled += 1
+            for member in record.live:
+                if member.joined_view <= journal.views[number]:
+                    heard = self._peers[member.id].journal.heard.get(peer.id, {})
+                    what = f"{member.id} lacks {number} of {peer.id}, which is settled"
+                    require(number in heard, "I9", what)
 
     def at_rest(self) -> None:
         """I2 and I3, once nothing is under way any more and nobody is cut off."""

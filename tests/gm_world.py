@@ -19,15 +19,12 @@ from warren.mirror.gm import GroupMember
 from warren.mirror.gm_events import (
     Action,
     Broadcast,
-    Confirmed,
-    ConfirmedBroadcast,
     Deliver,
     Event,
     Expel,
     FrameArrived,
     Idle,
     Join,
-    Joined,
     Leave,
     LinkDown,
     LinkUp,
@@ -73,7 +70,6 @@ class Peer:
         self.is_paused = False
         self.waiting: list[Event] = []
         self.stop_reason: str | None = None
-        self.tokens: dict[int, int] = {}
 
     @property
     def is_member(self) -> bool:
@@ -100,10 +96,6 @@ class Peer:
             self.tell(Broadcast(self.journal.next_payload(), 100))
         self.world.schedule.soon(1_000, lambda: self.tell(Idle()))
 
-    def confirmed_broadcast(self) -> None:
-        payload = self.journal.next_payload()
-        self.tell(ConfirmedBroadcast(payload, 100, self.journal.serial))
-
     def _end(self) -> None:
         self.is_alive = False
 
@@ -115,12 +107,8 @@ class Peer:
                 world.network.send(self.node, to.node, (to.id, data))
             case Deliver():
                 self.journal.deliver(action, self.machine.record)
-            case Joined(members):
-                self.journal.joined(members)
             case MembersChanged(births, deaths):
                 self.journal.changed(births, deaths)
-            case Confirmed(token):
-                world.witness.confirmed(self, token)
             case Propose(record, revision, gone):
                 world.propose(self, record, revision, gone)
             case ReadRecord():

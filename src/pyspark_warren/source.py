@@ -38,6 +38,8 @@ class WarrenDataSource(DataSource):
     ---------------------
     url
         Addresses, several for failover: ``http://a:15672,http://b:15672``.
+    failoverTimeout
+        For how many seconds addresses are tried before the task fails (``120``).
     user, password, vhost
         ``guest``, ``guest`` and ``/`` if neither here nor in `url`.
     queue
@@ -67,13 +69,15 @@ class WarrenDataSource(DataSource):
     -------------------
     url
         Addresses, several for failover: ``amqp://a,amqp://b``.
-    user, password, vhost, caFile
+    user, password, vhost, caFile, failoverTimeout
         As above.
     exchange, routingKey
         For rows without a column of that name (`exchange`, `routing_key`).
     idColumns
         Columns that tell one message from all others: the deduplication id, so that a row which is
         published again, by a task that was retried, is taken once.
+    messagesPerSecond
+        How many messages each task publishes per second at most.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from acceptance.actions import eventually
 from acceptance.management_client import Api
 from broker_process import Address
 
-# What AMQP_AND_ADMIN.md computes for "test12" with the salt 908DC60A.
+# The hash of "test12" with the salt 908DC60A (T160).
 HASH_OF_TEST12 = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
 NOT_FOUND = (404, "Object Not Found", "Not Found")
 

@@ -84,7 +84,7 @@ def test_4_30_an_expiring_message_waits_behind_one_that_does_not_expire(ruled: R
 
 
 def test_the_shorter_time_to_live_holds(ruled: Ruled) -> None:
-    """HA.md 4.3: of an argument and a policy the minimum."""
+    """Of an argument and a policy the minimum."""
     ruled.set("ttl", {"message-ttl": 50})
     long = ruled.declare("long", message_ttl=60_000)
     publish(ruled.channel, long, b"gone soon")

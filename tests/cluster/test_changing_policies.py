@@ -1,4 +1,4 @@
-"""Policies change where a queue's copies are, in any order and at any rate (HA.md 4.6, 8.3)."""
+"""Policies change where a queue's copies are, in any order and at any rate (cases 4)."""
 
 from __future__ import annotations
 

@@ -134,6 +134,7 @@ def refusal(channel: BlockingChannel, name: str) -> pika.exceptions.ChannelClose
 def test_case_7_12_without_the_store_a_node_keeps_still_and_goes_on_when_it_is_back(
     cluster: ClusterOfNodes, open_on: OpenOn, name: str
 ) -> None:
+    """P3, P4: no confirm, no delivery, requests fail; and afterwards nothing comes twice."""
     node = cluster.nodes[0]
     setup = open_on(node, confirms=True)
     setup.queue_declare(name, durable=True)

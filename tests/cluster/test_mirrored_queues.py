@@ -1,4 +1,4 @@
-"""What a mirrored queue has when its home is killed (HA.md 8.2): one death shows all these cases.
+"""What a mirrored queue has when its home is killed (cases 3): one death shows all.
 
 Each case prepares queues whose home is the first node; that one is killed; and each is looked at
 through the others.

@@ -1,7 +1,7 @@
 """Clients go on while the home of a mirrored queue dies, and queues while their mirroring changes.
 
-HA.md 8.2, 8.3 and 8.5. The node that is killed is whichever is the home; it comes back for the next
-test.
+Cases 3, 4 and 6 of docs/REPLICATION.md. The node that is killed is whichever is the home; it comes
+back for the next test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Masters move because a policy wants them elsewhere, and clients notice nothing (HA.md 4.6, 8.3).
+"""Masters move because a policy wants them elsewhere, and clients notice nothing (cases 4).
 
 A master that moves is well: unlike one that dies it can see to it that its successor has all there
 is, so nothing at all is lost here, not even what was published without confirms.

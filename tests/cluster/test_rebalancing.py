@@ -1,4 +1,4 @@
-"""`rebalance` spreads masters over the nodes, and what is in the queues survives (HA.md 6.8)."""
+"""`rebalance` spreads masters over the nodes, and what is in the queues survives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Limits, dead letters and what else queues do by themselves come out the same in mirrored ones.
 
-HA.md 3-38 and 3-39: the tests of a single node, on a cluster where all their queues have copies on
+3-38 and 3-39: the tests of a single node, on a cluster where all their queues have copies on
 all nodes.
 """
 

@@ -1,4 +1,4 @@
-"""Nodes with masters stop in good order, or die with the only good copy (HA.md 6.1-6.3, 8.5).
+"""Nodes with masters stop in good order, or die with the only good copy (cases 6).
 
 A node that stops hands over what others have a whole copy of, before anything else; so clients of
 other nodes see no more of it than of a move.

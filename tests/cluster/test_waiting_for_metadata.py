@@ -1,4 +1,4 @@
-"""Nodes that are started before their metadata store can be asked (spec case 6-14)."""
+"""Nodes that are started before their metadata store can be asked (case 6-14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HA.md 7-10 to 7-14: one leader at any time, whatever is cut, stands still or is gone."""
+"""7-10 to 7-14: one leader at any time, whatever is cut, stands still or is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of RabbitMQ's partition suite (deleted in 2020), as they go here: HA.md 7-01 to 7-09.
+"""The cases of RabbitMQ's partition suite (deleted in 2020), as they go here: 7-01 to 7-09.
 
 There the nodes themselves decide who goes on, and `cluster_partition_handling` says how. Here the
 store does, whatever that setting is called: its majority cannot be in two places, so there is never

@@ -24,7 +24,7 @@ def random_life(seed: int) -> Summary:
 def multicast(seed: int) -> Summary:
     """Guaranteed multicast alone, in larger groups and closer up: G1 to G6, I1 to I13."""
     world = Scenario(seed).run()
-    return Summary(1, confirmed=world.witness.confirms)
+    return Summary(1, confirmed=world.witness.settled)
 
 
 def scripted(script: Callable[[int], World]) -> Life:

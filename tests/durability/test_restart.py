@@ -130,7 +130,7 @@ def test_routing_works_again_for_persistent_messages(
 
 @either_way
 def test_priorities_are_kept(mortal: BrokerProcess, restart: Restart) -> None:
-    """HA.md 3-37."""
+    """3-37."""
     declare_in(mortal, "ranked", **{"x-max-priority": 3})
     for body in (b"1", b"2", b"3") * 3:
         send(mortal, [body], "ranked", priority=int(body))

@@ -53,3 +53,11 @@ def test_no_command_hides_in_an_indented_block() -> None:
             if not re.match(r"\s+|[-*\d]", before):
                 found.append(f"{path.relative_to(ROOT)}: {line.strip()}")
     assert found == []
+
+
+def test_the_map_of_tests_has_every_folder_and_names_only_what_exists() -> None:
+    tests = ROOT / "tests"
+    named = set(re.findall(r"`([a-z_*]+/[\w*./]*)`", (tests / "README.md").read_text()))
+    assert [name for name in named if not [*tests.glob(name), *ROOT.glob(name)]] == []
+    folders = {f"{path.name}/" for path in tests.iterdir() if [*path.glob("*.py")]}
+    assert folders - named == set()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from warren.config.declaring import Setting
-from warren.config.pending import PENDING, pending_reader
+from warren.config.pending import PENDING, REFUSED, pending_reader
 from warren.config.settings import Config, settings
 
 CONFIG_BYTES_MAX: Final = 1_048_576
@@ -133,5 +133,5 @@ def _lines(content: str, source: str, problems: list[str]) -> Iterator[Line]:
 def _hint(key: str, known: dict[str, Setting]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(key, [*known, *PENDING], n=1)
+    near = get_close_matches(key, [*known, *PENDING, *REFUSED], n=1)
     return f"; did you mean {near[0]}?" if near else ""

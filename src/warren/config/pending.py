@@ -1,15 +1,19 @@
-"""Keys of rabbitmq.conf that are understood and checked but change nothing yet.
+"""Pending keys of rabbitmq.conf: understood and checked, but they change nothing here.
 
-They belong to parts of the broker that are still to come (clustering, files of logs)
-or to RabbitMQ's inner life. A configuration that names them is right, so it must load; that
-they have no effect must be said, so a log line does.
+They belong to parts that Warren does not have (log files, syslog, quorum queues' Raft) or to
+RabbitMQ's inner life. A configuration that names them is right, so it must load; that they have no
+effect must be said, so a log line does.
+
+A key that would change who is let in is another matter: a broker that ignored it would let in
+somebody whom the operator has locked out. Those are in `REFUSED`, with the values that ask for
+what Warren does anyway; any other value is an error at the start.
 
 `$x` stands for any name.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from warren.config.values import (
     Reader,
@@ -24,17 +28,46 @@ _COUNT: Final = whole_number(0, 2**31 - 1)
 _LEVEL: Final = one_of(*LEVELS)
 
 
-def _by_file(key: str) -> Reader[object]:
-    return _not_here(f"name a PEM file with {key} instead")
+class Refusal(NamedTuple):
+    """What to do about a key that is refused, and the values with which it is accepted."""
+
+    remedy: str
+    accepted: tuple[str, ...] = ()
+
+    def read(self, value: str) -> object:
+        if value not in self.accepted:
+            raise ValueError(self.remedy)
+        return value
 
 
-def _not_here(remedy: str) -> Reader[object]:
-    """Would change who is let in, so that going on without it were worse than not starting."""
+def _by_file(key: str) -> Refusal:
+    return Refusal(f"name a PEM file with {key} instead")
 
-    def read(_value: str) -> object:
-        raise ValueError(remedy)
 
-    return read
+_INTERNAL: Final = ("internal", "rabbit_auth_backend_internal")
+REFUSED: Final[dict[str, Refusal]] = {
+    "ssl_options.cert": _by_file("ssl_options.certfile"),
+    "ssl_options.cacerts.$name": _by_file("ssl_options.cacertfile"),
+    "ssl_options.key.$kind": _by_file("ssl_options.keyfile"),
+    "ssl_options.dh": _by_file("ssl_options.dhfile"),
+    "ssl_options.psk_identity": Refusal("shared keys are not spoken here"),
+    "auth_backends.$order": Refusal(
+        "users are the internal ones only (internal): "
+        "remove other backends, and create the users that may connect",
+        _INTERNAL,
+    ),
+    "password_hashing_module": Refusal(
+        "new passwords are hashed with rabbit_password_hashing_sha256 only; "
+        "imported hashes of other modules work without this key",
+        ("rabbit_password_hashing_sha256",),
+    ),
+    "credential_validator.validation_backend": Refusal(
+        "new passwords are not validated (rabbit_credential_validator_accept_everything): "
+        "remove this key, and check passwords where they are chosen",
+        ("rabbit_credential_validator_accept_everything",),
+    ),
+    "credential_validator.$setting": Refusal("new passwords are not validated: remove this key"),
+}
 
 
 PENDING: Final[dict[str, Reader[object]]] = {
@@ -54,17 +87,12 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "mirroring_flow_control": switch,
     "queue_leader_locator": one_of("balanced", "client-local", "random", "least-leaders"),
     "net_ticktime": _COUNT,
-    # TLS: what OpenSSL sees to by itself, and what it cannot be told.
+    # TLS: what OpenSSL sees to by itself.
     "ssl_options": one_of("none"),
     "ssl_options.secure_renegotiate": switch,
     "ssl_options.reuse_sessions": switch,
     "ssl_options.honor_ecc_order": switch,
     "ssl_options.log_alert": switch,
-    "ssl_options.cert": _by_file("ssl_options.certfile"),
-    "ssl_options.cacerts.$name": _by_file("ssl_options.cacertfile"),
-    "ssl_options.key.$kind": _by_file("ssl_options.keyfile"),
-    "ssl_options.dh": _by_file("ssl_options.dhfile"),
-    "ssl_options.psk_identity": _not_here("shared keys are not spoken here"),
     # Listening and sockets beyond what the listener sets by itself.
     "num_acceptors.$kind": _COUNT,
     "tcp_listen_options.$option": text,
@@ -92,26 +120,26 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "log.exchange": switch,
     "log.exchange.$setting": text,
     # RabbitMQ's inner life.
-    "auth_backends.$order": text,
-    "password_hashing_module": text,
     "background_gc_enabled": switch,
     "background_gc_target_interval": _COUNT,
     "channel_operation_timeout": _COUNT,
-    "credential_validator.$setting": text,
     "raft.$setting": text,
     "distribution_buffer_size": _COUNT,
     "product.$setting": text,
 }
 
 
+_READERS: Final = PENDING | {key: refusal.read for key, refusal in REFUSED.items()}
+
+
 def pending_reader(key: str) -> Reader[object] | None:
-    """An exact key before a pattern, and the longest pattern before the others."""
-    if key in PENDING:
-        return PENDING[key]
+    """Return the reader of a key: an exact key before a pattern, a longer pattern before others."""
+    if key in _READERS:
+        return _READERS[key]
     parts = key.split(".")
     for length in range(len(parts) - 1, 0, -1):
         prefix = ".".join(parts[:length]) + ".$"
-        for pattern, reader in PENDING.items():
+        for pattern, reader in _READERS.items():
             if pattern.startswith(prefix):
                 return reader
     return None

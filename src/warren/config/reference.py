@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from warren.config.declaring import Setting
-from warren.config.pending import PENDING
+from warren.config.pending import PENDING, REFUSED, Refusal
 from warren.config.settings import Config, settings
 
 HEADING: Final = """# Configuration
@@ -25,6 +25,15 @@ PENDING_HEADING: Final = """
 These keys of RabbitMQ are checked and accepted, so that an existing file loads; the log says that
 they change nothing. `$x` stands for any name.
 
+"""
+REFUSED_HEADING: Final = """
+## Refused
+
+These keys would change who is let in, and Warren cannot do what they ask for. A node that ignored
+them would be open to those whom they lock out, so it does not start, and says which line to change.
+
+| key | accepted with | otherwise |
+|---|---|---|
 """
 
 
@@ -51,7 +60,14 @@ def reference() -> str:
         f"| `{key}` | {f'`{value}`' if value else ''} | {text} |" for key, value, text in rows()
     ]
     pending = [f"- `{key}`" for key in PENDING]
-    return HEADING + "\n".join(lines) + "\n" + PENDING_HEADING + "\n".join(pending) + "\n"
+    refused = [_refused(key, refusal) for key, refusal in REFUSED.items()]
+    parts = (HEADING, lines), (PENDING_HEADING, pending), (REFUSED_HEADING, refused)
+    return "".join(f"{heading}{chr(10).join(rows)}\n" for heading, rows in parts)
+
+
+def _refused(key: str, refusal: Refusal) -> str:
+    accepted = ", ".join(f"`{value}`" for value in refusal.accepted)
+    return f"| `{key}` | {accepted or 'nothing'} | {refusal.remedy} |"
 
 
 def _key(setting: Setting) -> str:

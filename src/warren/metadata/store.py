@@ -1,9 +1,9 @@
 """The metadata store: what every engine promises.
 
-A store is an ordered map from keys to values, changed only by transactions. There is one engine
-for a single node (`sqlite`); a cluster needs another, over etcd. The words below are chosen so that
-both can keep them: what only one could promise is not promised. One suite
-(`tests/contract/test_metadata_store.py`) holds every engine to this text.
+A store is an ordered map from keys to values, changed only by transactions. There are two engines:
+`sqlite` for a single node, and `etcd` for a cluster. The words below are chosen so that both can
+keep them: what only one could promise is not promised. One suite
+(`tests/contract/test_metadata_store.py`) holds both engines to this text.
 
 **Versions.** Every transaction that changes something has a number greater than all that returned
 before it was called (those under way at once may share one), and a record's version is the number

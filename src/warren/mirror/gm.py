@@ -16,11 +16,30 @@ has sent until it knows that everybody has it.
 
               m                     publish round: m goes from A to B to C to D, each of them keeps
           A ─────► B                it (pending), passes it on, and only then delivers it. When D's
-          ▲        │                word that it has m reaches A, everybody has it: A confirms.
-        m │        │ m
+          ▲        │                word that it has m reaches A, everybody has it, in memory: for
+        m │        │ m              A, m is *settled*. Nothing is confirmed to a publisher by this.
           │        ▼                ack round: A says so, in the next thing it sends: "all up to m
           D ◄───── C                have been everywhere". It goes round as well, and everybody
               m                     forgets m. When it is back at A, m leaves A's window.
+
+Two kinds of acknowledgement go from mirrors to their master, and neither can do the other's work.
+
+    the ring's acks (here)          who has *received* m. For memory: they tell every member when it
+                                    may forget m, which it keeps so that it can send m again to the
+                                    neighbour that a death gives it; they tell an heir when nothing
+                                    of a dead member is under way, so that the death may be
+                                    announced; and they bound what a publisher has under way
+                                    (`has_room`).
+    `Held` (`under_way`,            who has m *on its disk*, if m has to be there. For publishers: a
+    `mirror.progress`)              confirm is given when all mirrors in sync hold it. It goes
+                                    straight to the master, so a confirm waits for the slowest disk
+                                    and not for the rest of the round.
+
+`Held` could not replace the acks: a mirror holds publications of other origins as well (a dead
+master's, that of a newcomer), and what is on one disk says nothing about who else may lack it. The
+acks could not replace `Held`: a ring that passed publications on only after its fsync would wait
+for n disks one after the other, and the mirrors out of sync, which the ring has to wait for, would
+hold up every confirm. RabbitMQ has both, for the same reasons.
 
 What everything rests on is an invariant: if a member has m, then everybody from its origin on, in
 the ring's direction, up to that member has had m; and each of them holds m, or knows that
@@ -79,22 +98,18 @@ from warren.mirror.frames import (
 from warren.mirror.gm_events import (
     Action,
     Broadcast,
-    ConfirmedBroadcast,
     Event,
     Expel,
     FrameArrived,
     Idle,
     Join,
-    Joined,
     Leave,
     LinkDown,
     LinkUp,
     ProposalAnswered,
     ReadRecord,
     RecordChanged,
-    Refused,
     SessionEnded,
-    ShutDown,
     Stopped,
     Timer,
     TimerFired,
@@ -122,7 +137,6 @@ class GroupMember:
         self._held = HeldFrames()
         # A view that we were told of by somebody who would not listen to us without it.
         self._must_reach = 0
-        self._stop_reason = ""
 
     @property
     def me(self) -> Member:
@@ -166,13 +180,11 @@ class GroupMember:
             case FrameArrived(frame, payloads):
                 self._frame_arrived(frame, payloads)
             case Broadcast(payload, size):
-                if self.is_caught_up and not self._stop_reason:
+                if self.is_caught_up:
                     self._ring.broadcast(payload, size)
             case Idle():
                 if self._ring.rounds.has_unsent:
                     self._ring.flush()
-            case ConfirmedBroadcast():
-                self._confirmed_broadcast(event)
             case TimerFired(timer):
                 self._timer_fired(timer)
             case RecordChanged(record, revision):
@@ -204,33 +216,16 @@ class GroupMember:
                 membership.wishes.leave(is_spared_only)
                 if self._ring.view is None and not membership.is_joining:
                     self._stop("normal")
-            case ShutDown(reason):
-                self._stop_reason = reason
-                membership.is_ending = True
-                if self._ring.view is None:
-                    self._stop(reason)
 
     def _end_step(self) -> None:
         ring = self._ring
         if self.is_stopped or ring.view is None:
             return
         ring.end_step()
-        if self._stop_reason:
-            ring.flush()
-            if ring.is_alone or not self.is_caught_up or ring.rounds.is_all_settled:
-                self._stop(self._stop_reason)
-        elif ring.has_news:
+        if ring.has_news:
             ring.set_timer(Timer.FLUSH, FLUSH_MS)
         if ring.rounds.aliases:
             self._membership.pursue()
-
-    def _confirmed_broadcast(self, event: ConfirmedBroadcast) -> None:
-        if self._stop_reason:
-            self._act(Refused(event.token, "shutting_down"))
-        elif not self.is_caught_up:
-            self._act(Refused(event.token, "not_joined"))
-        else:
-            self._ring.broadcast(event.payload, event.size, event.token)
 
     def _timer_fired(self, timer: Timer) -> None:
         self._ring.timers.discard(timer)
@@ -284,7 +279,10 @@ class GroupMember:
                 self._ring.check_neighbours(frame)
 
     def _reject(self, frame: Frame, record: GroupRecord) -> None:
-        """Who is told so begins its stream anew once it knows better, or finds that it is out."""
+        """Reject a frame of an older epoch.
+
+        The sender restarts its stream after catching up, or learns that it was expelled.
+        """
         stream = frame.stream if isinstance(frame, Activity | Catchup) else 0
         self._ring.lose(frame.sender, stream)
         sender = record.find(frame.sender) or Member(frame.sender, node_of(frame.sender), "")
@@ -307,7 +305,7 @@ class GroupMember:
         match self._membership.note(record, revision):
             case Standing.LOST:
                 is_leaving = self._membership.wishes.is_leaving
-                self._stop("normal" if is_leaving else self._stop_reason or "shutdown")
+                self._stop("normal" if is_leaving else "shutdown")
             case Standing.OUTSIDE:
                 self._membership.seek()
             case Standing.MEMBER:
@@ -317,11 +315,8 @@ class GroupMember:
                 pass
 
     def _change_view(self, record: GroupRecord) -> None:
-        is_first = self._ring.view is None
         self._see_whether_behind()
         self._ring.change_view(record)
-        if is_first:
-            self._act(Joined(frozenset(m.id for m in record.members)))
         self._membership.answer_newcomers(record)
         self._membership.wishes.expelled &= {m.id for m in record.live}
         self._resume(record.view)

@@ -81,14 +81,6 @@ class Broadcast(_Word, frozen=True):
     size: int
 
 
-class ConfirmedBroadcast(_Word, frozen=True):
-    """A broadcast that is answered: confirmed once everybody has it, or refused."""
-
-    payload: Payload
-    size: int
-    token: int
-
-
 class Idle(_Word, frozen=True):
     """Nothing more to do in this turn: what was broadcast in it may go."""
 
@@ -116,12 +108,6 @@ class Leave(_Word, frozen=True):
     is_spared_only: bool = False
 
 
-class ShutDown(_Word, frozen=True):
-    """Stop once all that is under way has been everywhere: the queue is being deleted."""
-
-    reason: str
-
-
 Event: TypeAlias = (
     Join
     | RecordChanged
@@ -131,12 +117,10 @@ Event: TypeAlias = (
     | LinkDown
     | LinkUp
     | Broadcast
-    | ConfirmedBroadcast
     | Idle
     | TimerFired
     | Expel
     | Leave
-    | ShutDown
 )
 
 
@@ -159,14 +143,12 @@ class Deliver(_Word, frozen=True):
     payload: Payload
 
 
-class Joined(_Word, frozen=True):
-    """We are a member, and these are known, ourselves and the dead not yet erased included."""
-
-    members: frozenset[str]
-
-
 class MembersChanged(_Word, frozen=True):
-    """`deaths`: of these nothing will be delivered any more."""
+    """The members that are known have changed: `births` came, `deaths` were erased.
+
+    The births of a member's first view are all members that it then knows: itself, too, and the
+    dead that are not erased yet. Nothing of a member in `deaths` will be delivered any more.
+    """
 
     births: frozenset[str]
     deaths: frozenset[str]
@@ -194,37 +176,10 @@ class SetTimer(_Word, frozen=True):
     delay_ms: int
 
 
-class Confirmed(_Word, frozen=True):
-    token: int
-
-
-class Refused(_Word, frozen=True):
-    """A confirmed broadcast was not sent: `not_joined` or `shutting_down`."""
-
-    token: int
-    reason: str
-
-
-class RoomAgain(_Word, frozen=True):
-    """The window, that was full, has room: publishers need not wait any more."""
-
-
 class Stopped(_Word, frozen=True):
-    """The last action of a member; what it has not confirmed it never will."""
+    """The last action of a member."""
 
     reason: str
 
 
-Action: TypeAlias = (
-    Send
-    | Deliver
-    | Joined
-    | MembersChanged
-    | Propose
-    | ReadRecord
-    | SetTimer
-    | Confirmed
-    | Refused
-    | RoomAgain
-    | Stopped
-)
+Action: TypeAlias = Send | Deliver | MembersChanged | Propose | ReadRecord | SetTimer | Stopped

@@ -34,7 +34,6 @@ class Membership:
         "_proposed_at",
         "_ring",
         "_uid",
-        "is_ending",
         "is_joining",
         "record",
         "revision",
@@ -48,8 +47,6 @@ class Membership:
         self.record: GroupRecord | None = None
         self.revision = -1
         self.is_joining = False
-        # Whoever shuts down neither lets anybody in nor buries anybody.
-        self.is_ending = False
         self._may_found = False
         self._first_epoch = 1
         self._proposed_at: int | None = None
@@ -118,8 +115,7 @@ class Membership:
 
     @property
     def _is_ready(self) -> bool:
-        is_staying = not self.is_ending and not self.wishes.is_leaving
-        return self._ring.rounds.is_caught_up and is_staying
+        return self._ring.rounds.is_caught_up and not self.wishes.is_leaving
 
     def answer_newcomers(self, record: GroupRecord) -> None:
         """They are in, or have to ask again of this record."""
@@ -136,7 +132,7 @@ class Membership:
     def pursue(self) -> None:
         """What is missing in the record; nothing if we know that we know too little."""
         record, ring = self.record, self._ring
-        if record is None or ring.view is None or ring.is_behind or self.is_ending:
+        if record is None or ring.view is None or ring.is_behind:
             return
         settled = ring.rounds.settled_aliases()
         wanted = self.wishes.as_member(record, self.revision, settled)

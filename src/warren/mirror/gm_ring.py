@@ -11,10 +11,8 @@ from typing import Final, TypeAlias
 from warren.mirror.frames import Activity, Catchup, CheckNeighbours, Frame, Payload
 from warren.mirror.gm_events import (
     Action,
-    Confirmed,
     Deliver,
     MembersChanged,
-    RoomAgain,
     Send,
     SetTimer,
     Timer,
@@ -77,16 +75,14 @@ class Ring:
 
     # Broadcasting.
 
-    def broadcast(self, payload: Payload, size: int, token: int | None = None) -> None:
-        """One who is alone has heard itself, and that is that."""
+    def broadcast(self, payload: Payload, size: int) -> None:
+        """Publish a payload. A ring of one delivers its own publications at once, unnumbered."""
         if self.is_alone:
             self.actions.append(Deliver(self.me.id, 0, payload))
-            if token is not None:
-                self.actions.append(Confirmed(token))
             return
-        number = self.rounds.publish(payload, size, token)
+        number = self.rounds.publish(payload, size)
         self.actions.append(Deliver(self.me.id, number, payload))
-        if token is not None or self.rounds.unsent_bytes > BUFFER_BYTES_MAX:
+        if self.rounds.unsent_bytes > BUFFER_BYTES_MAX:
             self.flush()
 
     def flush(self) -> None:
@@ -94,15 +90,12 @@ class Ring:
             self._send_activity(self.rounds.own_news(self._right.to.id))
 
     def end_step(self) -> None:
-        """What has come round is confirmed; that it has may wait to be told to others, if not long.
+        """Release what everybody has forgotten from the window, and send acknowledgements if many.
 
-        They only need it to forget.
+        Acknowledgements may wait for the next broadcast: the others need them only to forget.
         """
         rounds = self.rounds
-        for token in rounds.confirmed():
-            self.actions.append(Confirmed(token))
-        if rounds.frees_room():
-            self.actions.append(RoomAgain())
+        rounds.release_window()
         if rounds.owed_acks >= OWED_ACKS_MAX or (rounds.owed_acks and rounds.window.is_shut):
             self.flush()
 
@@ -200,16 +193,16 @@ class Ring:
     # Views.
 
     def change_view(self, record: GroupRecord) -> None:
-        """A member's first view has no changes: it is told that it has joined instead."""
+        """Take up a record's view: announce changed members, and talk to the new neighbours."""
         old = self.view
         view = self.view = RingView(record)
         self.me = view.members[self.me.id]
         self.rounds.set_view(view)
         if view.is_alone:
             self.rounds.begin_alone()
-        if old is not None and old.known != view.known:
-            births, deaths = view.known - old.known, old.known - view.known
-            self.actions.append(MembersChanged(births, deaths))
+        known: frozenset[str] = frozenset() if old is None else old.known
+        if known != view.known:
+            self.actions.append(MembersChanged(view.known - known, known - view.known))
         self._change_left(view.left_of(self.me.id))
         self._change_right(view.right_of(self.me.id))
         if record.leader == self.me.id and not self.rounds.is_caught_up:

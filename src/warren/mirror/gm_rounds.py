@@ -7,7 +7,6 @@ is what the right has to be told.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -37,7 +36,6 @@ class Merged(NamedTuple):
 class Rounds:
     __slots__ = (
         "_acked_sent",
-        "_confirms",
         "_marker",
         "_me",
         "_mine",
@@ -63,7 +61,6 @@ class Rounds:
         self._unsent: list[Publication] = []
         self.unsent_bytes = 0
         self._acked_sent = 0
-        self._confirms: deque[tuple[int, int]] = deque()
         self._marker = 0
 
     def set_view(self, view: RingView) -> None:
@@ -89,13 +86,11 @@ class Rounds:
         self._acked_sent = self.own.acked
         self.is_caught_up = True
 
-    def publish(self, payload: Payload, size: int, token: int | None = None) -> int:
+    def publish(self, payload: Payload, size: int) -> int:
         self.own.publish(Publication(self._view.version, payload))
         self._unsent.append(self.own.pending[-1])
         self.unsent_bytes += size
         self.window.add(size)
-        if token is not None:
-            self._confirms.append((self.own.last_pub, token))
         return self.own.last_pub
 
     def adopt(self) -> None:
@@ -145,14 +140,9 @@ class Rounds:
             if publication.view >= joined_view:
                 deliveries.append(Deliver(origin, number, publication.payload))
 
-    def confirmed(self) -> list[int]:
-        tokens = []
-        while self._confirms and self._confirms[0][0] <= self.own.acked:
-            tokens.append(self._confirms.popleft()[1])
-        return tokens
-
-    def frees_room(self) -> bool:
-        return self.window.keep(self.own.last_pub - self.own.returned)
+    def release_window(self) -> None:
+        """Keep in the window only publications whose acknowledgement has not returned."""
+        self.window.keep(self.own.last_pub - self.own.returned)
 
     @property
     def has_unsent(self) -> bool:
@@ -205,11 +195,6 @@ class Rounds:
         return frozenset(
             alias for alias in self.aliases if self._origins.get(alias, _NOTHING).is_settled
         )
-
-    @property
-    def is_all_settled(self) -> bool:
-        others = self._origins.values()
-        return self.own.is_settled and all(o.last_pub == o.acked for o in others)
 
 
 _NOTHING: Final = Origin()

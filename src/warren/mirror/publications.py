@@ -92,17 +92,15 @@ class Window:
         if len(self._sizes) >= WINDOW_PUBLICATIONS or self._bytes >= WINDOW_BYTES:
             self.is_shut = True
 
-    def keep(self, count: int) -> bool:
-        """Only so many are under way any more; True if there is room again.
+    def keep(self, count: int) -> None:
+        """Keep the newest `count` sizes, and reopen a shut window that is half empty.
 
-        There is when half of it is free, so that publishers do not stop and go with every batch.
+        Not earlier, so that publishers do not stop and go with every batch.
         """
         while len(self._sizes) > count:
             self._bytes -= self._sizes.popleft()
         is_half_free = (
             len(self._sizes) <= WINDOW_PUBLICATIONS // 2 and self._bytes <= WINDOW_BYTES // 2
         )
-        if not (self.is_shut and is_half_free):
-            return False
-        self.is_shut = False
-        return True
+        if is_half_free:
+            self.is_shut = False

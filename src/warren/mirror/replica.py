@@ -305,8 +305,6 @@ class Replica:
                     self._host.set_timer(timer, delay_ms)
                 case Stopped(reason):
                     self._stop(reason)
-                case _:
-                    pass
         self._tell_room()
 
     def _gm_answered(self, is_stored: bool) -> None:

@@ -1,8 +1,10 @@
 """What a channel may ask of a queue: the boundary between protocol and queues.
 
-Routes, consumers and deliveries hold an `AbstractQueue` and never know more. Today there is one
-kind, the `Queue` of this node; a queue mastered on another node, or one with mirrors, is another
-implementation behind the same methods, and nothing on the data path changes.
+Routes, consumers and deliveries hold an `AbstractQueue` and never know more. Its kinds are the
+`Queue` of this node (with mirrors or without: that is its backing's business), the
+`DeduplicatingQueue` and the `StreamQueue`; the `RemoteQueue`, whose master is on another node; the
+`StoredQueue`, of which only the record is known; and two ends of direct reply-to, the
+`ReplyConsumer` and the `ReplyDesk`.
 """
 
 from __future__ import annotations

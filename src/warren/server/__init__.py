@@ -1,1 +1,1 @@
-"""Where the broker meets the world: sockets, signals, time, files. The only users of asyncio."""
+"""The server: where the broker meets the world, by sockets, signals, time and files."""

@@ -184,6 +184,7 @@ async def test_a_client_that_takes_nothing_is_sent_a_window_full_and_no_more(
 async def test_a_cut_link_gives_unacked_messages_back_and_cancels_consumers(
     link: LinkWorld,
 ) -> None:
+    """3-26: and tags from before remove nothing."""
     queue, remote = await link.declared()
     client = RemoteClient()
     consumer = client.consumer(remote)

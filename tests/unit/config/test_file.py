@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warren.config.file import ConfigError, parse_config, read_config_file
-from warren.config.pending import PENDING
+from warren.config.pending import PENDING, REFUSED
 from warren.config.settings import Config, settings
 from warren.config.tls import ManagementTls, TlsOptions
 from warren.config.values import Endpoint, byte_size
@@ -162,7 +162,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("strategy", ["ignore", "pause_minority", "pause_if_all_down", "autoheal"])
 def test_all_ways_to_handle_partitions_are_taken(strategy: str) -> None:
-    """7-01 and following: what they mean here is said in docs/OPERATIONS.md."""
+    """P6: what they mean here is said in docs/OPERATIONS.md."""
     text = f"cluster_partition_handling = {strategy}\n"
     if strategy == "pause_if_all_down":
         text += f"cluster_partition_handling.{strategy}.nodes.1 = rabbit@a\n"
@@ -215,7 +215,41 @@ def test_a_line_without_a_sign_is_told_by_its_first_word_since_the_rest_may_be_s
 
 
 def test_no_key_is_both_acted_on_and_pending() -> None:
-    assert set(settings()) & set(PENDING) == set()
+    assert set(settings()) & {*PENDING, *REFUSED} == set()
+    assert set(PENDING) & set(REFUSED) == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("auth_backends.1 = ldap", "users are the internal ones only"),
+        ("auth_backends.2.authz = http", "users are the internal ones only"),
+        ("auth_backends.1 = rabbit_auth_backend_oauth2", "users are the internal ones only"),
+        ("password_hashing_module = rabbit_password_hashing_sha512", "new passwords are hashed"),
+        (
+            "credential_validator.validation_backend = rabbit_credential_validator_password_regexp",
+            "new passwords are not validated",
+        ),
+        ("credential_validator.min_length = 12", "new passwords are not validated"),
+    ],
+)
+def test_what_would_change_who_is_let_in_is_refused(line: str, remedy: str) -> None:
+    """A node that ignored it would be open to those whom the operator has locked out."""
+    (problem,) = problems_of(line)
+    assert problem.startswith(f"test.conf:1: {line.partition(' ')[0]}: {remedy}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "auth_backends.1 = internal",
+        "auth_backends.1.authn = rabbit_auth_backend_internal",
+        "password_hashing_module = rabbit_password_hashing_sha256",
+        "credential_validator.validation_backend = rabbit_credential_validator_accept_everything",
+    ],
+)
+def test_a_key_that_asks_for_what_happens_anyway_is_accepted(line: str) -> None:
+    assert parse_config(line, "test.conf").pending == [line.partition(" ")[0]]
 
 
 def test_every_setting_has_a_meaning_to_print_and_a_default_it_would_accept() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.config.pending import PENDING
+from warren.config.pending import PENDING, REFUSED
 from warren.config.reference import reference
 from warren.config.settings import settings
 
@@ -19,6 +19,10 @@ def test_every_key_is_on_the_page_with_what_it_means() -> None:
         assert f"`{setting.key}" in page
         assert setting.meaning in page
     assert all(f"- `{key}`" in page for key in PENDING)
+    assert all(
+        f"| `{key}` | " in page and refusal.remedy in page for key, refusal in REFUSED.items()
+    )
+    assert not any(f"- `{key}`" in page for key in REFUSED)
 
 
 def test_every_meaning_can_be_read_without_the_row_above_it() -> None:

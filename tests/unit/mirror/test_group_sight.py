@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from support.group_records import drop_from_insync
+from gm_by_hand import out_of_sync
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
@@ -65,7 +65,7 @@ def test_mirrors_are_told_oldest_first_and_synchronised_ones_newest_first() -> N
     record = in_sync(record, B, C)
     assert mirrors_of(record, record.live) == ["c", "b"]
     assert synchronised_of(record, record.live) == ["c", "b"]
-    record = in_sync(drop_from_insync(record, A.id, B.id), B)
+    record = in_sync(out_of_sync(record, B.id), B)
     assert synchronised_of(record, record.live) == ["b", "c"]
 
 

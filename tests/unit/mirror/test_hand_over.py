@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from gm_by_hand import out_of_sync
 from replica_world import Confirmed, ReplicaWorld, message
-from support.group_records import drop_from_insync
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
@@ -70,7 +70,7 @@ def test_the_eldest_in_sync_leads_if_the_successor_has_died() -> None:
 
 @pytest.mark.parametrize("successor", ["a", "b", "nobody"])
 def test_nobody_is_handed_a_queue_who_lacks_some_of_it(successor: str) -> None:
-    record = drop_from_insync(ring("a", "b", "c"), ident("a"), ident("b"))
+    record = out_of_sync(ring("a", "b", "c"), ident("b"))
     with pytest.raises(NotAllowed):
         hand_over(record, ident("a"), ident(successor))
 

@@ -1,4 +1,4 @@
-"""What becomes of publishes whose queue gets another master: HA.md's table 3.9, row by row.
+"""What becomes of publishes whose queue gets another master: docs/REPLICATION.md's table of 3-20.
 
 Real ends of links, a real master and a real mirror; what arrives and what is synced is decided
 here.

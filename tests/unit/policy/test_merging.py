@@ -1,4 +1,4 @@
-"""HA.md 4.4: what a policy and an operator policy say together."""
+"""Merging of a policy and an operator policy (case 4-31)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `rebalance` would move (HA.md 6.8, cases 4-19 and 4-20)."""
+"""What `rebalance` would move (cases 4-19 and 4-20)."""
 
 from __future__ import annotations
 

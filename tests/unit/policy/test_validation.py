@@ -1,4 +1,7 @@
-"""HA.md 4.2: what a policy may say. RabbitMQ 3.10.8 was asked all this, and gave these texts."""
+"""Validation of policies (cases 4-23, 4-27 to 4-29): what they may say.
+
+RabbitMQ 3.10.8 was asked all this, and gave these texts.
+"""
 
 from __future__ import annotations
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pyspark_warren.endpoints import Endpoint, parse_endpoints
 from pyspark_warren.errors import InvalidOption
-from pyspark_warren.options import parse_sink_options, parse_source_options
+from pyspark_warren.options import (
+    SINK_OPTIONS,
+    SOURCE_OPTIONS,
+    parse_sink_options,
+    parse_source_options,
+)
 from pyspark_warren.positions import EARLIEST, LATEST, PositionKind, parse_position
+from pyspark_warren.source import WarrenDataSource
 
 HTTP = {"url": "http://one:15672"}
 SOURCE = {**HTTP, "queue": "orders"}
@@ -162,3 +170,10 @@ def test_a_sink_knows_an_empty_routing_key_from_none() -> None:
         "queue",
         "offset",
     )
+
+
+def test_the_data_source_explains_every_option() -> None:
+    source, _, sink = str(WarrenDataSource.__doc__).partition("Options of the sink")
+    for text, options in ((source, SOURCE_OPTIONS), (sink, SINK_OPTIONS)):
+        headings = {word for line in text.splitlines() for word in re.findall(r"\w+", line)}
+        assert set(options) - headings == set()
