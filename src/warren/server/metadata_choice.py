@@ -18,7 +18,7 @@ _log = EventLog("node")
 def metadata_store(config: Config) -> MetadataStore:
     if not is_etcd_address(config.metadata):
         return SqliteStore(config.data_dir / METADATA_FILE)
-    # Imported here: gRPC is large, and a node alone needs none of it.
+    # Imported here: a node alone needs nothing that talks to etcd.
     from warren.server.cluster_store import ClusterStore
 
     address = parse_etcd_address(config.metadata)
