@@ -26,6 +26,7 @@ from warren.metadata.store import (
     MetadataUnusable,
     Put,
 )
+from warren.metadata.view import Effects
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,28 @@ async def test_history_compacted_while_away_is_read_anew(
     await first._copy.reached(revision)
     assert await contents(first) == await contents(second)
     assert (await contents(first))["kept"] == b"19"
+
+
+async def test_a_feed_that_fails_is_reported(trio: EtcdCluster) -> None:
+    """What raises here is not a watcher, but what has to be done before watchers are told."""
+    reported: asyncio.Future[tuple[str, BaseException]] = asyncio.get_running_loop().create_future()
+    address = parse_etcd_address(trio.url)
+    store = EtcdStore(
+        address, "fault", on_fault=lambda change, error: reported.set_result((change, error))
+    )
+    await store.open()
+    other = await opened(trio, "fault")
+
+    async def fail(_: Effects) -> None:
+        raise RuntimeError("no room")
+
+    store.prepare_with(fail)
+    await other.transact([], [Put("a", b"1")])
+    change, error = await asyncio.wait_for(reported, 60)
+    assert change == f"a change after revision {store.revision}"
+    assert str(error) == "no room"
+    await store.close()
+    await other.close()
 
 
 async def test_without_a_majority_a_change_fails_and_says_so(

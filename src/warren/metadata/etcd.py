@@ -63,6 +63,7 @@ from warren.metadata.store import (
 )
 from warren.metadata.turns import Turns
 from warren.metadata.view import Effects, Transaction
+from warren.metadata.watchers import OnFault, tell_loop
 
 FORMAT: Final = b"warren 1"
 # How long a change is tried: longer than etcd needs to choose another leader.
@@ -80,7 +81,8 @@ _EVERYTHING: Final = ""
 class EtcdStore:
     """Implements `store.MetadataStore`; `namespace` parts clusters that share one etcd.
 
-    All who follow the store are told of each change that it was made by `writer`.
+    All who follow the store are told of each change that it was made by `writer`. `on_fault` hears
+    of a watcher that failed, and of a feed that ended: the copy would be out of date for ever.
     """
 
     def __init__(
@@ -89,13 +91,15 @@ class EtcdStore:
         namespace: str = DEFAULT_NAMESPACE,
         patience_s: float = PATIENCE_S,
         writer: str = "",
+        on_fault: OnFault = tell_loop,
     ) -> None:
         self.address = address
         self._patience_s = patience_s
         self.boot_wait = BootWait(patience_s, attempts=1)
         self.namespace = namespace
         self._prefix = f"/warren/{namespace}/"
-        self._copy = EtcdCopy()
+        self._on_fault = on_fault
+        self._copy = EtcdCopy(on_fault)
         self._client = EtcdClient(address)
         self._feed = EtcdFeed(self._client, self._prefix, self._copy.apply, self._copy.replace)
         self._turns = Turns()
@@ -125,6 +129,7 @@ class EtcdStore:
                 f"{error}; is etcd running at {self.address}, and does it have a majority?"
             ) from None
         self._following = asyncio.get_running_loop().create_task(self._feed.run())
+        self._following.add_done_callback(self._feed_ended)
 
     async def close(self) -> None:
         if self._following is None:
@@ -135,6 +140,11 @@ class EtcdStore:
         following.cancel()
         await asyncio.wait([following])
         await self._client.close()
+
+    def _feed_ended(self, following: asyncio.Task[None]) -> None:
+        """Report a feed that fails; cancelling it is how it is closed."""
+        if not following.cancelled() and (error := following.exception()) is not None:
+            self._on_fault(f"a change after revision {self._copy.revision}", error)
 
     @property
     def is_live(self) -> bool:
