@@ -7,15 +7,16 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from aetcd import rpc
 
 from broker_process import free_port
+from etcd_administration import COMPACT, compaction_request
 from etcd_process import EtcdCluster
 from metadata_engines import shared_etcd
 from metadata_reading import contents
 from warren.metadata.etcd import PATIENCE_S, EtcdStore
 from warren.metadata.etcd_address import parse_etcd_address
 from warren.metadata.etcd_client import EtcdClient
+from warren.metadata.etcd_messages import PUT, RANGE, put_request, range_request
 from warren.metadata.store import (
     VALUE_BYTES_MAX,
     Check,
@@ -25,6 +26,7 @@ from warren.metadata.store import (
     MetadataUnusable,
     Put,
 )
+from warren.metadata.view import Effects
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +106,34 @@ async def test_history_compacted_while_away_is_read_anew(
     await second.transact([], [Put("new", b"1")])
     client = EtcdClient(parse_etcd_address(trio.url))
     revision = second._copy.revision
-    request = rpc.CompactionRequest(revision=revision, physical=True)
-    await client.call(rpc.KVStub, "Compact", request)
+    await client.call(COMPACT, compaction_request(revision))
     await client.close()
     first._following = asyncio.get_running_loop().create_task(first._feed.run())
     await first._copy.reached(revision)
     assert await contents(first) == await contents(second)
     assert (await contents(first))["kept"] == b"19"
+
+
+async def test_a_feed_that_fails_is_reported(trio: EtcdCluster) -> None:
+    """What raises here is not a watcher, but what has to be done before watchers are told."""
+    reported: asyncio.Future[tuple[str, BaseException]] = asyncio.get_running_loop().create_future()
+    address = parse_etcd_address(trio.url)
+    store = EtcdStore(
+        address, "fault", on_fault=lambda change, error: reported.set_result((change, error))
+    )
+    await store.open()
+    other = await opened(trio, "fault")
+
+    async def fail(_: Effects) -> None:
+        raise RuntimeError("no room")
+
+    store.prepare_with(fail)
+    await other.transact([], [Put("a", b"1")])
+    change, error = await asyncio.wait_for(reported, 60)
+    assert change == f"a change after revision {store.revision}"
+    assert str(error) == "no room"
+    await store.close()
+    await other.close()
 
 
 async def test_without_a_majority_a_change_fails_and_says_so(
@@ -149,7 +172,7 @@ async def _succeeds_in_the_end(store: EtcdStore, put: Put) -> bool:
 async def test_a_key_space_of_something_else_is_left_alone() -> None:
     address = parse_etcd_address(shared_etcd().url)
     client = EtcdClient(address)
-    await client.call(rpc.KVStub, "Put", rpc.PutRequest(key=b"/warren/alien/format", value=b"x"))
+    await client.call(PUT, put_request(b"/warren/alien/format", b"x"))
     await client.close()
     with pytest.raises(MetadataUnusable, match="/warren/alien/format"):
         await EtcdStore(address, "alien").open()
@@ -158,11 +181,11 @@ async def test_a_key_space_of_something_else_is_left_alone() -> None:
 async def test_what_lies_where_the_key_space_would_be_is_left_alone() -> None:
     address = parse_etcd_address(shared_etcd().url)
     client = EtcdClient(address)
-    await client.call(rpc.KVStub, "Put", rpc.PutRequest(key=b"/warren/squat/a", value=b"mine"))
+    await client.call(PUT, put_request(b"/warren/squat/a", b"mine"))
     with pytest.raises(MetadataUnusable, match=r"holds '/warren/squat/a' = b'mine'.* another etcd"):
         await EtcdStore(address, "squat").open()
-    look = rpc.RangeRequest(key=b"/warren/squat/", range_end=b"/warren/squat0")
-    assert (await client.call(rpc.KVStub, "Range", look)).count == 1, "nothing was added"
+    look = range_request(b"/warren/squat/", b"/warren/squat0")
+    assert (await client.call(RANGE, look)).key_count == 1, "nothing was added"
     await client.close()
 
 

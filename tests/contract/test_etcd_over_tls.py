@@ -11,17 +11,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aetcd import rpc
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from etcd_administration import (
+    AUTH_ENABLE,
+    ROLE_ADD,
+    USER_ADD,
+    USER_GRANT_ROLE,
+    grant_request,
+    role_request,
+    user_request,
+)
 from etcd_process import free_port
 from metadata_reading import contents
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import parse_etcd_address
 from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
+from warren.metadata.etcd_messages import RANGE, range_request
 from warren.metadata.store import MetadataUnusable, Put
 
 READY_S_MAX = 60.0
@@ -87,8 +96,7 @@ async def set_password(client: EtcdClient) -> None:
     async with asyncio.timeout(READY_S_MAX):
         while True:
             try:
-                request = rpc.AuthUserAddRequest(name="root", password="secret")
-                await client.call(rpc.AuthStub, "UserAdd", request)
+                await client.call(USER_ADD, user_request("root", "secret"))
                 break
             except NoAnswer:
                 await asyncio.sleep(0.1)  # etcd is starting
@@ -96,10 +104,9 @@ async def set_password(client: EtcdClient) -> None:
                 if "already exists" not in error.text:
                     raise
                 break  # an earlier try was only slow
-    await client.call(rpc.AuthStub, "RoleAdd", rpc.AuthRoleAddRequest(name="root"))
-    grant = rpc.AuthUserGrantRoleRequest(user="root", role="root")
-    await client.call(rpc.AuthStub, "UserGrantRole", grant)
-    await client.call(rpc.AuthStub, "AuthEnable", rpc.AuthEnableRequest())
+    await client.call(ROLE_ADD, role_request("root"))
+    await client.call(USER_GRANT_ROLE, grant_request("root", "root"))
+    await client.call(AUTH_ENABLE, b"")
 
 
 async def test_it_is_used_with_the_right_certificate_and_password_alone(
@@ -120,7 +127,7 @@ async def test_it_is_used_with_the_right_certificate_and_password_alone(
         await EtcdStore(wrong_password).open()
     impostor = EtcdClient(parse_etcd_address(url(secured, tmp_path, trusted="other")))
     with pytest.raises(NoAnswer, match="certificate"):
-        await impostor.call(rpc.KVStub, "Range", rpc.RangeRequest(key=b"a"))
+        await impostor.call(RANGE, range_request(b"a"))
     unreadable = parse_etcd_address(url(secured, tmp_path, trusted="missing"))
     with pytest.raises(MetadataUnusable, match=r"missing\.pem"):
         await EtcdStore(unreadable).open()

@@ -302,7 +302,7 @@ def _check_metadata(metadata: str, cluster_secret: str) -> None:
             "at all nodes",
             EXIT_CONFIG,
         )
-    if find_spec("aetcd") is None:
+    if find_spec("hpack") is None:
         _fail(
             "--metadata etcd://... needs more packages: pip install 'warren[cluster]'", EXIT_CONFIG
         )

@@ -26,16 +26,30 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
-import grpc
-from aetcd import rpc
-
 from warren.metadata.boot_wait import BootWait
 from warren.metadata.etcd_address import DEFAULT_NAMESPACE, EtcdAddress
 from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
 from warren.metadata.etcd_copy import EtcdCopy, Expectation
 from warren.metadata.etcd_feed import DATA, RETRY_S, WRITER, EtcdFeed
 from warren.metadata.etcd_groups import EtcdGroups
+from warren.metadata.etcd_messages import (
+    LEASE_GRANT,
+    LEASE_KEEP_ALIVE,
+    LEASE_REVOKE,
+    PUT,
+    TRANSACT,
+    RangeAnswer,
+    is_empty,
+    lease_grant_request,
+    lease_request,
+    put_operation,
+    put_request,
+    range_operation,
+    range_request,
+    txn_request,
+)
 from warren.metadata.etcd_requests import has_changed, versions_found
+from warren.metadata.grpc_frames import Status
 from warren.metadata.store import (
     CancelWatch,
     Check,
@@ -49,6 +63,7 @@ from warren.metadata.store import (
 )
 from warren.metadata.turns import Turns
 from warren.metadata.view import Effects, Transaction
+from warren.metadata.watchers import OnFault, tell_loop
 
 FORMAT: Final = b"warren 1"
 # How long a change is tried: longer than etcd needs to choose another leader.
@@ -66,7 +81,8 @@ _EVERYTHING: Final = ""
 class EtcdStore:
     """Implements `store.MetadataStore`; `namespace` parts clusters that share one etcd.
 
-    All who follow the store are told of each change that it was made by `writer`.
+    All who follow the store are told of each change that it was made by `writer`. `on_fault` hears
+    of a watcher that failed, and of a feed that ended: the copy would be out of date for ever.
     """
 
     def __init__(
@@ -75,18 +91,20 @@ class EtcdStore:
         namespace: str = DEFAULT_NAMESPACE,
         patience_s: float = PATIENCE_S,
         writer: str = "",
+        on_fault: OnFault = tell_loop,
     ) -> None:
         self.address = address
         self._patience_s = patience_s
         self.boot_wait = BootWait(patience_s, attempts=1)
         self.namespace = namespace
         self._prefix = f"/warren/{namespace}/"
-        self._copy = EtcdCopy()
+        self._on_fault = on_fault
+        self._copy = EtcdCopy(on_fault)
         self._client = EtcdClient(address)
         self._feed = EtcdFeed(self._client, self._prefix, self._copy.apply, self._copy.replace)
         self._turns = Turns()
         self._groups = EtcdGroups(
-            lambda request: self._client.call(rpc.KVStub, "Txn", request),
+            lambda request: self._client.call(TRANSACT, request),
             self._data_prefix,
             self._prefix + WRITER,
             writer,
@@ -111,6 +129,7 @@ class EtcdStore:
                 f"{error}; is etcd running at {self.address}, and does it have a majority?"
             ) from None
         self._following = asyncio.get_running_loop().create_task(self._feed.run())
+        self._following.add_done_callback(self._feed_ended)
 
     async def close(self) -> None:
         if self._following is None:
@@ -121,6 +140,11 @@ class EtcdStore:
         following.cancel()
         await asyncio.wait([following])
         await self._client.close()
+
+    def _feed_ended(self, following: asyncio.Task[None]) -> None:
+        """Report a feed that fails; cancelling it is how it is closed."""
+        if not following.cancelled() and (error := following.exception()) is not None:
+            self._on_fault(f"a change after revision {self._copy.revision}", error)
 
     @property
     def is_live(self) -> bool:
@@ -185,7 +209,7 @@ class EtcdStore:
             raise
         except EtcdError as error:
             raise _explained(error) from None
-        if answer.succeeded:
+        if answer.is_successful:
             if not has_changed(answer):
                 return 0
             await self._copy.reached(revision)
@@ -196,10 +220,10 @@ class EtcdStore:
     async def _write_mark(self) -> None:
         key = (self._prefix + "mark").encode()
         try:
-            answer = await self._client.call(rpc.KVStub, "Put", rpc.PutRequest(key=key))
+            answer = await self._client.call(PUT, put_request(key))
         except EtcdError as error:
             raise _explained(error) from None
-        await self._copy.reached(answer.header.revision)
+        await self._copy.reached(answer.revision)
 
     # Leases.
 
@@ -208,21 +232,17 @@ class EtcdStore:
         if ttl_s <= 0:
             raise ValueError("a lease lives for some time")
         self._require_open()
-        request = rpc.LeaseGrantRequest(TTL=math.ceil(ttl_s))
-        answer = await self._patiently(
-            lambda: self._client.call(rpc.LeaseStub, "LeaseGrant", request)
-        )
-        return Lease(answer.ID, ttl_s)
+        request = lease_grant_request(math.ceil(ttl_s))
+        answer = await self._patiently(lambda: self._client.call(LEASE_GRANT, request))
+        return Lease(answer.lease_id, ttl_s)
 
     async def keep_alive(self, lease: Lease) -> None:
         self._require_open()
 
         async def once() -> int:
-            requests = [rpc.LeaseKeepAliveRequest(ID=lease.id)]
-            async for answer in self._client.stream(
-                rpc.LeaseStub, "LeaseKeepAlive", requests, KEEP_ALIVE_S_MAX
-            ):
-                return int(answer.TTL)
+            requests = [lease_request(lease.id)]
+            async for answer in self._client.stream(LEASE_KEEP_ALIVE, requests, KEEP_ALIVE_S_MAX):
+                return answer.ttl_s
             raise AssertionError("a stream that ends raises")
 
         if await self._patiently(once, min(lease.ttl_s, KEEP_ALIVE_S_MAX)) <= 0:
@@ -233,11 +253,11 @@ class EtcdStore:
         await self._in_turn([], [_EVERYTHING], self._revoke(lease))
 
     async def _revoke(self, lease: Lease) -> bool:
-        request = rpc.LeaseRevokeRequest(ID=lease.id)
+        request = lease_request(lease.id)
         try:
-            await self._patiently(lambda: self._client.call(rpc.LeaseStub, "LeaseRevoke", request))
+            await self._patiently(lambda: self._client.call(LEASE_REVOKE, request))
         except EtcdError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
+            if error.code is not Status.NOT_FOUND:
                 raise _explained(error) from None
         await self._copy.until(lambda: not self._copy.view.keys_of_lease(lease.id))
         return True
@@ -297,17 +317,15 @@ class EtcdStore:
         """The first node of a cluster leaves a sign; what bears another, or none, is left alone."""
         space = self._prefix.encode()
         key, end = space + b"format", space[:-1] + bytes([space[-1] + 1])
-        nothing = rpc.Compare(
-            key=space, range_end=end, result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE
-        )
-        put = rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=FORMAT))
-        look = rpc.RequestOp(request_range=rpc.RangeRequest(key=key))
-        first = rpc.RequestOp(request_range=rpc.RangeRequest(key=space, range_end=end, limit=1))
-        request = rpc.TxnRequest(compare=[nothing], success=[put], failure=[look, first])
-        answer = await self._client.call(rpc.KVStub, "Txn", request)
-        if answer.succeeded:
+        put = put_operation(put_request(key, FORMAT))
+        look = range_operation(range_request(key))
+        first = range_operation(range_request(space, end, limit=1))
+        request = txn_request([is_empty(space, end)], [put], [look, first])
+        answer = await self._client.call(TRANSACT, request)
+        if answer.is_successful:
             return
-        (found, *_) = [kv for part in answer.responses for kv in part.response_range.kvs]
+        reads = [part for part in answer.parts if isinstance(part, RangeAnswer)]
+        (found, *_) = [pair for read in reads for pair in read.pairs]
         if (found.key, found.value) != (key, FORMAT):
             raise MetadataUnusable(
                 f"{self.address} holds '{found.key.decode(errors='replace')}' = "

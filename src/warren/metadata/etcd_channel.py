@@ -12,14 +12,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
-import grpc
-
 from warren.metadata.grpc_frames import (
-    OK,
     BrokenConnection,
     Ended,
     GrpcConnection,
     Message,
+    Status,
 )
 
 # etcd takes more frequent pings for an attack: its own bound is five seconds.
@@ -29,13 +27,11 @@ KEEPALIVE_TIMEOUT_S: Final = 3.0
 # request, and each answer of its own would cost as much as a call.
 LEISURE_S: Final = 0.02
 
-_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
-
 
 class GrpcError(Exception):
-    """The call has come to nothing; `code` is gRPC's, `text` the server's or ours."""
+    """The call failed; `text` is the server's or ours."""
 
-    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+    def __init__(self, code: Status, text: str) -> None:
         super().__init__(f"{code.name}: {text}")
         self.code = code
         self.text = text
@@ -60,7 +56,7 @@ class _OneAnswer:
         if error is not None:
             self._answer.set_exception(error)
         elif self._octets is None:
-            self._answer.set_exception(GrpcError(grpc.StatusCode.INTERNAL, "no answer in it"))
+            self._answer.set_exception(GrpcError(Status.INTERNAL, "no answer in it"))
         else:
             self._answer.set_result(self._octets)
 
@@ -137,7 +133,7 @@ class GrpcChannel(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         self._calls[number] = call = _OneAnswer(answer)
-        late = GrpcError(grpc.StatusCode.DEADLINE_EXCEEDED, f"no answer in {timeout_s:g} s")
+        late = GrpcError(Status.DEADLINE_EXCEEDED, f"no answer in {timeout_s:g} s")
         timer = loop.call_later(timeout_s, call.ended, late)
         try:
             self.send(number, message, is_last=True)
@@ -161,7 +157,7 @@ class GrpcChannel(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         if self._connection.is_leaving:
-            raise GrpcError(grpc.StatusCode.UNAVAILABLE, "the server is going away")
+            raise GrpcError(Status.UNAVAILABLE, "the server is going away")
         return self._connection.begin(path, metadata)
 
     def send(self, number: int, message: bytes, is_last: bool) -> None:
@@ -210,15 +206,15 @@ class GrpcChannel(asyncio.Protocol):
             return
         call = self._calls.pop(event.stream, None)
         if call is not None:
-            code = _CODES.get(event.status, grpc.StatusCode.UNKNOWN)
-            call.ended(None if event.status == OK else GrpcError(code, event.text))
+            is_ok = event.status is Status.OK
+            call.ended(None if is_ok else GrpcError(event.status, event.text))
 
     def _lost(self, reason: str) -> None:
         for timer in (self._timer, self._leisurely):
             if timer is not None:
                 timer.cancel()
         if self._error is None:
-            self._error = GrpcError(grpc.StatusCode.UNAVAILABLE, reason)
+            self._error = GrpcError(Status.UNAVAILABLE, reason)
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.ended(self._error)

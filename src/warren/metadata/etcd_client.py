@@ -1,9 +1,8 @@
 """Calls to an etcd cluster: one channel to one member at a time, the next one when it fails.
 
-Messages are aetcd's; its client takes one endpoint and no certificates, and the library below it
-is slow for calls this small, so the channel is our own (`etcd_channel`). A call that fails because
-the member does not answer, has no leader or is going down closes the channel for everybody: whoever
-calls next (the feed included) meets the next member.
+What is said is in `etcd_messages`, how it travels in `etcd_channel`. A call that fails because the
+member does not answer, has no leader or is going down closes the channel for everybody: whoever
+calls next (the feed included) meets the next member. So does an answer that cannot be read.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterable
-from functools import cache
-from typing import Any, Final
-
-import grpc
-from aetcd import rpc
-from google.protobuf.message_factory import GetMessageClass
+from typing import Final, TypeVar
 
 from warren.metadata.etcd_address import EtcdAddress
 from warren.metadata.etcd_channel import GrpcChannel, GrpcError
+from warren.metadata.etcd_messages import AUTHENTICATE, Method, authenticate_request
+from warren.metadata.grpc_frames import Status
+from warren.metadata.protobuf_wire import BadMessage
 from warren.metadata.store import MetadataUnavailable, MetadataUnusable
+
+Answer = TypeVar("Answer")
 
 CALL_TIMEOUT_S: Final = 3.0
 CONNECT_TIMEOUT_S: Final = 1.0
@@ -30,11 +29,11 @@ _NEEDS_LEADER: Final = ("hasleader", "true")
 
 _ELSEWHERE: Final = frozenset(
     {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.CANCELLED,
-        grpc.StatusCode.UNKNOWN,
-        grpc.StatusCode.INTERNAL,
+        Status.UNAVAILABLE,
+        Status.DEADLINE_EXCEEDED,
+        Status.CANCELLED,
+        Status.UNKNOWN,
+        Status.INTERNAL,
     }
 )
 
@@ -42,7 +41,7 @@ _ELSEWHERE: Final = frozenset(
 class EtcdError(Exception):
     """etcd has answered, and the answer is no; `text` is its own."""
 
-    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+    def __init__(self, code: Status, text: str) -> None:
         super().__init__(f"etcd refused: {text}")
         self.code = code
         self.text = text
@@ -65,44 +64,40 @@ class EtcdClient:
     def endpoint(self) -> str:
         return self.address.endpoints[self._turn % len(self.address.endpoints)]
 
-    async def call(self, stub: type, method: str, request: Any) -> Any:
-        """The answer of the member in turn; raises EtcdError, or NoAnswer after moving on."""
+    async def call(self, method: Method[Answer], request: bytes) -> Answer:
+        """Ask the current member; raises EtcdError, or NoAnswer after moving on to the next."""
         channel = self._channel or await self._connect()
         endpoint = self.endpoint
-        path, answer_type = _method(stub, method)
         try:
-            octets = await channel.call(
-                path, request.SerializeToString(), CALL_TIMEOUT_S, self._metadata
-            )
-        except GrpcError as error:
+            octets = await channel.call(method.path, request, CALL_TIMEOUT_S, self._metadata)
+            return method.read(octets)
+        except (GrpcError, BadMessage) as error:
             raise self._failure(channel, endpoint, error) from None
-        return answer_type.FromString(octets)
 
     async def stream(
-        self, stub: type, method: str, requests: Iterable[Any], timeout_s: float | None = None
-    ) -> AsyncIterator[Any]:
+        self, method: Method[Answer], requests: Iterable[bytes], timeout_s: float | None = None
+    ) -> AsyncIterator[Answer]:
         """Answers to a stream of requests that is kept open; raises as `call` does.
 
         With a time-out, if one of them takes longer.
         """
         channel = self._channel or await self._connect()
         endpoint = self.endpoint
-        path, answer_type = _method(stub, method)
         stream = None
         try:
-            stream = channel.stream(path, (*self._metadata, _NEEDS_LEADER))
+            stream = channel.stream(method.path, (*self._metadata, _NEEDS_LEADER))
             for request in requests:
-                stream.write(request.SerializeToString())
+                stream.write(request)
             while True:
                 async with asyncio.timeout(timeout_s):
                     octets = await stream.read()
                 if octets is None:
                     raise NoAnswer(f"etcd at {endpoint} ended a stream")
-                yield answer_type.FromString(octets)
+                yield method.read(octets)
         except TimeoutError:
             self._leave(channel)
             raise NoAnswer(f"etcd at {endpoint} does not answer in {timeout_s:g} s") from None
-        except GrpcError as error:
+        except (GrpcError, BadMessage) as error:
             raise self._failure(channel, endpoint, error) from None
         finally:
             if stream is not None:
@@ -149,12 +144,12 @@ class EtcdClient:
     async def _authenticate(self, channel: GrpcChannel) -> tuple[tuple[str, str], ...]:
         if self.address.username is None:
             return ()
-        request = rpc.AuthenticateRequest(
-            name=self.address.username, password=self.address.password
-        )
-        path, answer_type = _method(rpc.AuthStub, "Authenticate")
+        request = authenticate_request(self.address.username, self.address.password or "")
         try:
-            octets = await channel.call(path, request.SerializeToString(), CALL_TIMEOUT_S)
+            octets = await channel.call(AUTHENTICATE.path, request, CALL_TIMEOUT_S)
+            return (("token", AUTHENTICATE.read(octets)),)
+        except BadMessage:
+            raise TimeoutError from None
         except GrpcError as error:
             if error.code in _ELSEWHERE:
                 raise TimeoutError from None
@@ -162,10 +157,14 @@ class EtcdClient:
                 f"etcd at {self.endpoint} refused user '{self.address.username}': "
                 f"{error.text}; see the user and password in the etcd address"
             ) from None
-        return (("token", answer_type.FromString(octets).token),)
 
-    def _failure(self, channel: GrpcChannel, endpoint: str, error: GrpcError) -> Exception:
-        has_lost_login = error.code is grpc.StatusCode.UNAUTHENTICATED
+    def _failure(
+        self, channel: GrpcChannel, endpoint: str, error: GrpcError | BadMessage
+    ) -> Exception:
+        if isinstance(error, BadMessage):
+            self._leave(channel)
+            return NoAnswer(f"etcd at {endpoint} answers with what is no message: {error}")
+        has_lost_login = error.code is Status.UNAUTHENTICATED
         if error.code not in _ELSEWHERE and not has_lost_login:
             return EtcdError(error.code, error.text)
         self._leave(channel)
@@ -176,14 +175,6 @@ class EtcdClient:
         if self._channel is channel:
             self._turn += 1
             self._close_channel()
-
-
-@cache
-def _method(stub: type, method: str) -> tuple[str, Any]:
-    """Where a stub's method is found on the wire, and what it answers with."""
-    service = rpc.rpc_pb2.DESCRIPTOR.services_by_name[stub.__name__.removesuffix("Stub")]
-    answer_type = GetMessageClass(service.methods_by_name[method].output_type)
-    return f"/{service.full_name}/{method}", answer_type
 
 
 def _tls(address: EtcdAddress) -> ssl.SSLContext:

@@ -15,7 +15,7 @@ from typing import Final
 from warren.metadata.etcd_feed import Listing
 from warren.metadata.store import CancelWatch, MetadataUnavailable, Put, WatchCallback
 from warren.metadata.view import Effects, Entry, Transaction, View
-from warren.metadata.watchers import Watchers
+from warren.metadata.watchers import OnFault, Watchers
 
 WAIT_S_MAX: Final = 10.0
 
@@ -40,11 +40,11 @@ class Expectation:
 
 
 class EtcdCopy:
-    def __init__(self) -> None:
+    def __init__(self, on_fault: OnFault) -> None:
         self.view = View()
         self.revision = 0
         self.on_applied: Callable[[int, str], None] = lambda revision, writer: None
-        self._watchers = Watchers()
+        self._watchers = Watchers(on_fault)
         self._expected: dict[str, Expectation] = {}
         self._waiting: dict[object, tuple[Callable[[], bool], asyncio.Future[None]]] = {}
 

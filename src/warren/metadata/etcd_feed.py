@@ -10,11 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import groupby
-from typing import Any, Final, TypeAlias
-
-from aetcd import rpc
+from typing import Final, TypeAlias
 
 from warren.metadata.etcd_client import EtcdClient, EtcdError, NoAnswer
+from warren.metadata.etcd_messages import (
+    RANGE,
+    WATCH,
+    Pair,
+    WatchAnswer,
+    WatchEvent,
+    range_request,
+    watch_request,
+)
 from warren.metadata.store import MetadataUnavailable, Record
 from warren.metadata.view import Effects, Entry
 
@@ -85,21 +92,17 @@ class EtcdFeed:
         listing: Listing = {}
         start, revision = self._prefix, 0
         while True:
-            request = rpc.RangeRequest(
-                key=start, range_end=self._end, limit=LIST_PAGE_KEYS, revision=revision
-            )
-            answer = await self._client.call(rpc.KVStub, "Range", request)
-            revision = revision or answer.header.revision
-            listing.update(map(self._listed, filter(self._is_data, answer.kvs)))
-            if not answer.more:
+            request = range_request(start, self._end, limit=LIST_PAGE_KEYS, revision=revision)
+            answer = await self._client.call(RANGE, request)
+            revision = revision or answer.revision
+            listing.update(map(self._listed, filter(self._is_data, answer.pairs)))
+            if not answer.has_more:
                 return revision, listing
-            start = answer.kvs[-1].key + b"\0"
+            start = answer.pairs[-1].key + b"\0"
 
     async def _watch(self) -> None:
-        create = rpc.WatchCreateRequest(
-            key=self._prefix, range_end=self._end, start_revision=self.revision + 1
-        )
-        async for answer in self._answers(rpc.WatchRequest(create_request=create)):
+        request = watch_request(self._prefix, self._end, self.revision + 1)
+        async for answer in self._answers(request):
             self.is_live = True
             for revision, effects, writer in self._transactions(answer):
                 if self.prepare is not None:
@@ -107,42 +110,42 @@ class EtcdFeed:
                 self.revision = revision
                 self._on_transaction(revision, effects, writer)
 
-    async def _answers(self, request: Any) -> AsyncIterator[Any]:
-        async for answer in self._client.stream(rpc.WatchStub, "Watch", [request]):
+    async def _answers(self, request: bytes) -> AsyncIterator[WatchAnswer]:
+        async for answer in self._client.stream(WATCH, [request]):
             if answer.compact_revision:
                 raise Compacted
-            if answer.canceled:
+            if answer.is_cancelled:
                 raise NoAnswer(f"etcd ended a watch: {answer.cancel_reason}")
             yield answer
 
-    def _transactions(self, answer: Any) -> Iterator[tuple[int, Effects, str]]:
+    def _transactions(self, answer: WatchAnswer) -> Iterator[tuple[int, Effects, str]]:
         """What shares a revision was one transaction, and comes in the order it was given."""
-        for revision, events in groupby(answer.events, lambda event: event.kv.mod_revision):
+        for revision, events in groupby(answer.events, lambda event: event.pair.mod_revision):
             if revision <= self.revision:
                 continue
             effects, writer = [], ""
             for event in events:
-                pair = event.kv
+                pair = event.pair
                 if pair.key.startswith(self._data):
                     effects.append(self._effect(event))
                 elif pair.key == self._writer:
                     writer = str(pair.value, "utf-8", "replace")
             yield revision, effects, writer
 
-    def _effect(self, event: Any) -> tuple[str, Entry | None]:
-        key = self._key(event.kv)
-        return key, _entry(key, event.kv) if event.type == rpc.Event.PUT else None
+    def _effect(self, event: WatchEvent) -> tuple[str, Entry | None]:
+        key = self._key(event.pair)
+        return key, None if event.is_deletion else _entry(key, event.pair)
 
-    def _listed(self, pair: Any) -> tuple[str, Entry]:
+    def _listed(self, pair: Pair) -> tuple[str, Entry]:
         key = self._key(pair)
         return key, _entry(key, pair)
 
-    def _is_data(self, pair: Any) -> bool:
-        return bool(pair.key.startswith(self._data))
+    def _is_data(self, pair: Pair) -> bool:
+        return pair.key.startswith(self._data)
 
-    def _key(self, pair: Any) -> str:
+    def _key(self, pair: Pair) -> str:
         return str(pair.key[len(self._data) :], "ascii", "replace")
 
 
-def _entry(key: str, pair: Any) -> Entry:
-    return Entry(Record(key, pair.value, pair.mod_revision), pair.lease)
+def _entry(key: str, pair: Pair) -> Entry:
+    return Entry(Record(key, pair.value, pair.mod_revision), pair.lease_id)

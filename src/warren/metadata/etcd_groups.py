@@ -16,9 +16,10 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from warren.metadata.etcd_client import EtcdError, NoAnswer
+from warren.metadata.etcd_messages import TransactionAnswer
 from warren.metadata.etcd_requests import group_request, transaction_request
 from warren.metadata.store import Put
 from warren.metadata.view import Transaction
@@ -31,8 +32,8 @@ GROUP_BYTES_MAX: Final = 524_288
 
 
 class Outcome(NamedTuple):
-    answer: Any
-    """etcd's, to this transaction."""
+    answer: TransactionAnswer
+    """Answer of etcd to this transaction."""
     revision: int
 
 
@@ -51,7 +52,11 @@ class EtcdGroups:
     """
 
     def __init__(
-        self, call: Callable[[Any], Awaitable[Any]], prefix: str, writer_key: str, writer: str
+        self,
+        call: Callable[[bytes], Awaitable[TransactionAnswer]],
+        prefix: str,
+        writer_key: str,
+        writer: str,
     ) -> None:
         self._call = call
         self._prefix = prefix
@@ -107,8 +112,9 @@ class EtcdGroups:
             for entry in group:
                 _fail(entry, error)
             return True
-        for entry, part in zip(group, answer.responses, strict=False):
-            _tell(entry, Outcome(part.response_txn, answer.header.revision))
+        for entry, part in zip(group, answer.parts, strict=False):
+            assert isinstance(part, TransactionAnswer), "each part is a transaction"
+            _tell(entry, Outcome(part, answer.revision))
         return True
 
     async def _send_alone(self, entry: _Entry) -> None:
@@ -118,7 +124,7 @@ class EtcdGroups:
         except BaseException as error:  # noqa: BLE001 - it is the one who waits that is told
             _fail(entry, error)
         else:
-            _tell(entry, Outcome(answer, answer.header.revision))
+            _tell(entry, Outcome(answer, answer.revision))
 
 
 def _tell(entry: _Entry, outcome: Outcome) -> None:

@@ -10,10 +10,24 @@ checks at the top, where they take away from that room.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from aetcd import rpc
-
+from warren.metadata.etcd_messages import (
+    DeleteAnswer,
+    OperationAnswer,
+    PutAnswer,
+    RangeAnswer,
+    TransactionAnswer,
+    delete_operation,
+    delete_request,
+    is_at_revision,
+    put_operation,
+    put_request,
+    range_operation,
+    range_request,
+    transaction_operation,
+    txn_request,
+)
 from warren.metadata.store import Check, Lease, Operation, Put
 from warren.metadata.view import Transaction
 
@@ -23,7 +37,7 @@ OPERATIONS_MAX: Final = 128
 _ROOM_MIN: Final = 4
 
 
-def transaction_request(prefix: str, transaction: Transaction, writer: Put | None = None) -> Any:
+def transaction_request(prefix: str, transaction: Transaction, writer: Put | None = None) -> bytes:
     """On failure it reads what was checked, so that the caller can wait for its copy to agree.
 
     `writer` is put beside the data along with what changes, whole key and all.
@@ -31,43 +45,49 @@ def transaction_request(prefix: str, transaction: Transaction, writer: Put | Non
     success = [_operation(prefix, change) for change in transaction.changes]
     if writer is not None and success:
         success.append(_operation("", writer))
-    return rpc.TxnRequest(
-        compare=[_compare(prefix, check) for check in transaction.checks],
-        success=_nested(success, OPERATIONS_MAX, len(transaction.checks)),
-        failure=[_look(prefix, check) for check in transaction.checks],
+    return txn_request(
+        [is_at_revision(_key(prefix, check), check.version) for check in transaction.checks],
+        _nested(success, OPERATIONS_MAX, len(transaction.checks)),
+        [
+            range_operation(range_request(_key(prefix, check), is_keys_only=True))
+            for check in transaction.checks
+        ],
     )
 
 
-def group_request(prefix: str, transactions: Sequence[Transaction], writer: Put | None) -> Any:
+def group_request(prefix: str, transactions: Sequence[Transaction], writer: Put | None) -> bytes:
     """Each done or refused by itself; the answer's parts are in the same order."""
-    parts = [rpc.RequestOp(request_txn=transaction_request(prefix, t)) for t in transactions]
+    parts = [transaction_operation(transaction_request(prefix, t)) for t in transactions]
     if writer is not None and any(transaction.changes for transaction in transactions):
         parts.append(_operation("", writer))
-    return rpc.TxnRequest(success=parts)
+    return txn_request(success=parts)
 
 
-def has_changed(answer: Any) -> bool:
-    """Whether a transaction that succeeded has left a trace: deleting nothing leaves none."""
-    return any(map(_has_changed, answer.responses))
+def has_changed(answer: TransactionAnswer) -> bool:
+    """True if a successful transaction changed anything: deleting nothing does not."""
+    return any(map(_has_changed, answer.parts))
 
 
-def _has_changed(part: Any) -> bool:
-    kind = part.WhichOneof("response")
-    if kind == "response_txn":
-        return has_changed(part.response_txn)
-    return kind == "response_put" or bool(part.response_delete_range.deleted)
+def _has_changed(part: OperationAnswer) -> bool:
+    match part:
+        case TransactionAnswer():
+            return has_changed(part)
+        case DeleteAnswer():
+            return part.deleted > 0
+        case _:
+            return isinstance(part, PutAnswer)
 
 
-def versions_found(checks: Sequence[Check], answer: Any) -> dict[str, int]:
-    """What a refused transaction saw: the version of each key it checked, 0 if absent."""
+def versions_found(checks: Sequence[Check], answer: TransactionAnswer) -> dict[str, int]:
+    """Return the version of each key that a refused transaction checked, 0 if absent."""
     found = {}
-    for check, part in zip(checks, answer.responses, strict=True):
-        pairs = part.response_range.kvs
-        found[check.key] = pairs[0].mod_revision if pairs else 0
+    for check, part in zip(checks, answer.parts, strict=True):
+        assert isinstance(part, RangeAnswer), "the failure branch only reads"
+        found[check.key] = part.pairs[0].mod_revision if part.pairs else 0
     return found
 
 
-def _nested(operations: list[Any], room: int, checks: int) -> list[Any]:
+def _nested(operations: list[bytes], room: int, checks: int) -> list[bytes]:
     """The same operations as a tree, no level of which is wider than the room left to it."""
     if len(operations) <= room or room < _ROOM_MIN:
         return operations
@@ -76,7 +96,7 @@ def _nested(operations: list[Any], room: int, checks: int) -> list[Any]:
     per_branch = -(-len(operations) // width)
     branches = [operations[i : i + per_branch] for i in range(0, len(operations), per_branch)]
     return [
-        rpc.RequestOp(request_txn=rpc.TxnRequest(success=_nested(branch, room - width, 0)))
+        transaction_operation(txn_request(success=_nested(branch, room - width, 0)))
         for branch in branches
     ]
 
@@ -85,23 +105,12 @@ def lease_id(lease: Lease | None) -> int:
     return 0 if lease is None else lease.id
 
 
-def _compare(prefix: str, check: Check) -> Any:
-    return rpc.Compare(
-        key=(prefix + check.key).encode(),
-        result=rpc.Compare.EQUAL,
-        target=rpc.Compare.MOD,
-        mod_revision=check.version,
-    )
+def _key(prefix: str, named: Check | Operation) -> bytes:
+    return (prefix + named.key).encode()
 
 
-def _operation(prefix: str, change: Operation) -> Any:
-    key = (prefix + change.key).encode()
+def _operation(prefix: str, change: Operation) -> bytes:
+    key = _key(prefix, change)
     if isinstance(change, Put):
-        put = rpc.PutRequest(key=key, value=change.value, lease=lease_id(change.lease))
-        return rpc.RequestOp(request_put=put)
-    return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
-
-
-def _look(prefix: str, check: Check) -> Any:
-    look = rpc.RangeRequest(key=(prefix + check.key).encode(), keys_only=True)
-    return rpc.RequestOp(request_range=look)
+        return put_operation(put_request(key, change.value, lease_id(change.lease)))
+    return delete_operation(delete_request(key))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -38,16 +39,36 @@ END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 SETTING_TABLE_SIZE, SETTING_WINDOW, SETTING_FRAME_BYTES = 1, 4, 5
 CANCEL: Final = 8
 
-OK: Final = 0
-UNKNOWN: Final = 2
-INTERNAL: Final = 13
-UNAVAILABLE: Final = 14
-"""Of gRPC's status codes those that are found out here."""
-
 _HEAD: Final = Struct(">HBBBI")
 _SETTING: Final = Struct(">HI")
 _LENGTH: Final = Struct(">BI")
 _NUMBER: Final = Struct(">I")
+
+
+class Status(IntEnum):
+    """How a gRPC call ended; the numbers are the protocol's."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status:
+        return cls.UNKNOWN
 
 
 class BrokenConnection(Exception):
@@ -61,7 +82,7 @@ class Message(NamedTuple):
 
 class Ended(NamedTuple):
     stream: int
-    status: int
+    status: Status
     text: str
 
 
@@ -222,7 +243,7 @@ class GrpcConnection:
         elif kind == WINDOW_UPDATE:
             self._widen(number, _number(payload))
         elif kind == RST_STREAM:
-            self._end(number, UNAVAILABLE, f"stream reset, code {_number(payload)}")
+            self._end(number, Status.UNAVAILABLE, f"stream reset, code {_number(payload)}")
         elif kind == GOAWAY:
             self._go_away(payload)
 
@@ -235,7 +256,7 @@ class GrpcConnection:
         stream.received += _unpadded(flags, payload, is_headers=False)
         self._take_messages(number, stream)
         if flags & END_STREAM:
-            self._end(number, INTERNAL, "an answer without a status")
+            self._end(number, Status.INTERNAL, "an answer without a status")
 
     def _take_messages(self, number: int, stream: _Stream) -> None:
         received = stream.received
@@ -269,12 +290,12 @@ class GrpcConnection:
             return
         # The last headers of a call; or the only ones, of a call that failed at once.
         if headers.get(":status", "200") != "200":
-            self._end(number, UNKNOWN, f"HTTP status {headers[':status']}")
+            self._end(number, Status.UNKNOWN, f"HTTP status {headers[':status']}")
         elif not headers.get("grpc-status", "").isdecimal():
-            self._end(number, UNKNOWN, "an answer without a status")
+            self._end(number, Status.UNKNOWN, "an answer without a status")
         else:
             text = unquote(headers.get("grpc-message", ""), errors="replace")
-            self._end(number, int(headers["grpc-status"]), text)
+            self._end(number, Status(int(headers["grpc-status"])), text)
 
     def _decode(self, block: bytes) -> dict[str, str]:
         headers = self._known.get(block)
@@ -318,9 +339,9 @@ class GrpcConnection:
         self.is_leaving = True
         last = _number(payload) & STREAM_MAX
         for number in [n for n in self._streams if n > last]:
-            self._end(number, UNAVAILABLE, "the server is going away")
+            self._end(number, Status.UNAVAILABLE, "the server is going away")
 
-    def _end(self, number: int, status: int, text: str) -> None:
+    def _end(self, number: int, status: Status, text: str) -> None:
         if self._streams.pop(number, None) is not None:
             self._events.append(Ended(number, status, text))
 

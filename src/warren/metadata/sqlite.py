@@ -53,21 +53,24 @@ from warren.metadata.store import (
     WatchCallback,
 )
 from warren.metadata.view import Draft, Effects, Transaction, View
-from warren.metadata.watchers import Watchers
+from warren.metadata.watchers import OnFault, Watchers, tell_loop
 
 # Callers beyond this many wait outside, before their transaction takes a place in the queue.
 SUBMISSIONS_MAX: Final = 4_096
 
 
 class SqliteStore:
-    """Implements `store.MetadataStore` in one file; see there for the contract."""
+    """Implements `store.MetadataStore` in one file; see there for the contract.
 
-    def __init__(self, path: Path) -> None:
+    `on_fault` hears of a watcher that failed.
+    """
+
+    def __init__(self, path: Path, on_fault: OnFault = tell_loop) -> None:
         self._lock = DirectoryLock(path.parent)
         self._file = MetadataFile(path)
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata")
         self._view = View()
-        self._watchers = Watchers()
+        self._watchers = Watchers(on_fault)
         self._backlog = Backlog()
         self._room = asyncio.Semaphore(SUBMISSIONS_MAX)
         self._submissions = 0

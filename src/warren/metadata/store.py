@@ -160,9 +160,9 @@ class MetadataStore(Protocol):
         """Call back on the loop for each transaction that changes something, in commit order.
 
         The callback gets the changes of one transaction in the order they were given, and those
-        of transactions that share a number together. It must
-        not raise: an exception goes to the loop's handler and stops neither the other watchers
-        nor the transaction. No call comes after cancelling.
+        of transactions that share a number together. It must not raise: an exception stops
+        neither the other watchers nor the transaction, but it ends the node (`watchers`). No call
+        comes after cancelling.
         """
         ...
 

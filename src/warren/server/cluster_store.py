@@ -10,6 +10,7 @@ from warren.cluster.applied import AppliedRevisions
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import EtcdAddress
 from warren.metadata.store import Check, LeaseLost, Operation
+from warren.metadata.watchers import OnFault
 from warren.model.logs import EventLog
 
 # A node that has a session but cannot be heard is not waited for longer: a client is waiting too.
@@ -20,8 +21,15 @@ _log = EventLog("cluster")
 
 
 class ClusterStore(EtcdStore):
-    def __init__(self, address: EtcdAddress, namespace: str, patience_s: float, node: str) -> None:
-        super().__init__(address, namespace, patience_s, node)
+    def __init__(
+        self,
+        address: EtcdAddress,
+        namespace: str,
+        patience_s: float,
+        node: str,
+        on_fault: OnFault,
+    ) -> None:
+        super().__init__(address, namespace, patience_s, node, on_fault)
         self.applied = AppliedRevisions(asyncio.get_running_loop().create_future)
         self.is_leaving = False
         """The others have stopped talking to this node, or are about to."""

@@ -85,7 +85,7 @@ class Node:
             connection_limit(raise_descriptor_limit(), config.connection_max)
         )
         clock = LoopClock()
-        self.store = metadata_store(config)
+        self.store = metadata_store(config, self._on_metadata_fault)
         access = AccessControl(config.loopback_users)
         queue_factory = QueueFactory(clock, self._spawn)
         placement = _placement_of(config, self.store, queue_factory)
@@ -331,9 +331,18 @@ class Node:
         if rest := connections[VISITS_PER_TURN_MAX:]:
             asyncio.get_running_loop().call_soon(self._visit_channels, rest)
 
+    def _on_metadata_fault(self, change: str, error: BaseException) -> None:
+        """End the node: it has another topology than its store, or its cluster, from now on."""
+        _log.exception("metadata change could not be applied; stopping", error, change=change)
+        self.give_up(
+            f"a change of the metadata could not be applied ({change}): "
+            f"{type(error).__name__}: {error}; the log has the traceback, which we need to mend "
+            "this, and a restart reads the metadata anew"
+        )
+
     def give_up(self, reason: str) -> None:
         """It must not go on as it is; whoever runs it stops it and says why."""
-        self.failure = reason
+        self.failure = self.failure or reason
         if self.on_stop_wanted is not None:
             self.on_stop_wanted()
 

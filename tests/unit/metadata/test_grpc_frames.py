@@ -14,7 +14,6 @@ from warren.metadata.grpc_frames import (
     FRAME_BYTES_MAX,
     GOAWAY,
     HEADERS,
-    INTERNAL,
     MESSAGE_BYTES_MAX,
     PADDED,
     PING,
@@ -22,8 +21,6 @@ from warren.metadata.grpc_frames import (
     PRIORITY,
     RST_STREAM,
     SETTINGS,
-    UNAVAILABLE,
-    UNKNOWN,
     WINDOW_DEFAULT,
     WINDOW_STEP,
     WINDOW_UPDATE,
@@ -31,6 +28,7 @@ from warren.metadata.grpc_frames import (
     Ended,
     GrpcConnection,
     Message,
+    Status,
     frame,
 )
 
@@ -130,11 +128,11 @@ def test_a_failure_carries_its_code_and_its_text() -> None:
 @pytest.mark.parametrize(
     ("octets", "status"),
     [
-        (frame(RST_STREAM, 0, 1, (7).to_bytes(4, "big")), UNAVAILABLE),
-        (frame(DATA, END_STREAM, 1, message(b"")), INTERNAL),
-        (frame(HEADERS, END_HEADERS | END_STREAM, 1, headers(status="200")), UNKNOWN),
-        (frame(HEADERS, END_HEADERS | END_STREAM, 1, headers(status="502")), UNKNOWN),
-        (frame(GOAWAY, 0, 0, bytes(8)), UNAVAILABLE),
+        (frame(RST_STREAM, 0, 1, (7).to_bytes(4, "big")), Status.UNAVAILABLE),
+        (frame(DATA, END_STREAM, 1, message(b"")), Status.INTERNAL),
+        (frame(HEADERS, END_HEADERS | END_STREAM, 1, headers(status="200")), Status.UNKNOWN),
+        (frame(HEADERS, END_HEADERS | END_STREAM, 1, headers(status="502")), Status.UNKNOWN),
+        (frame(GOAWAY, 0, 0, bytes(8)), Status.UNAVAILABLE),
     ],
 )
 def test_a_call_that_ends_without_an_answer_fails(octets: bytes, status: int) -> None:
@@ -202,7 +200,7 @@ def test_a_server_that_goes_away_finishes_what_it_has_begun() -> None:
     connection = greeted()
     first, second = connection.begin("/a"), connection.begin("/b")
     events = connection.feed(frame(GOAWAY, 0, 0, first.to_bytes(4, "big") + bytes(4)))
-    assert events == [Ended(second, UNAVAILABLE, "the server is going away")]
+    assert events == [Ended(second, Status.UNAVAILABLE, "the server is going away")]
     assert connection.is_leaving
     assert connection.feed(answer(first, b"yet")) == [Message(first, b"yet"), Ended(first, 0, "")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +13,7 @@ import pytest
 
 from warren.config.settings import Config
 from warren.config.values import Endpoint
-from warren.metadata.store import MetadataUnusable
+from warren.metadata.store import Change, MetadataUnusable, Put
 from warren.model.logs import configure_logs
 from warren.server.context import ConnectionContext
 from warren.server.data_directory import DataDirectoryError
@@ -205,3 +205,21 @@ async def test_one_line_says_that_the_node_is_ready_and_where(
     assert f"http={node.http_endpoint}" in line
     await node.stop()
     assert log.getvalue().splitlines()[-1].endswith("[info] node has stopped name=warren@test")
+
+
+async def test_a_metadata_change_that_cannot_be_applied_stops_the_node(
+    node: Node, log: io.StringIO
+) -> None:
+    def fail(changes: Sequence[Change]) -> None:
+        raise RuntimeError("a fault in a watcher")
+
+    ended = asyncio.Event()
+    node.on_stop_wanted = ended.set
+    node.store.watch(fail)
+    assert await node.store.transact([], [Put("some/key", b"")]), "the change itself is done"
+    assert ended.is_set()
+    assert node.failure is not None
+    assert "(some/key): RuntimeError: a fault in a watcher" in node.failure
+    (said,) = [line for line in log.getvalue().splitlines() if "[error]" in line]
+    assert "metadata change could not be applied; stopping change=some/key" in said
+    assert "in fail" in log.getvalue(), "with the traceback"
