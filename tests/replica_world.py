@@ -278,6 +278,8 @@ class ReplicaWorld:
 class Confirmed:
     """A channel that notes what it hears."""
 
+    origin = None
+
     def __init__(self) -> None:
         self.confirmations: list[int] = []
         self.rejections: list[int] = []

@@ -175,6 +175,8 @@ class StreamCopies:
 class _Publisher:
     """A client of this node."""
 
+    origin = None
+
     def __init__(self, world: StreamCopies) -> None:
         self._world = world
 

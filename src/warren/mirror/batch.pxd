@@ -17,6 +17,7 @@ cdef class Batch:
     cdef public Py_ssize_t unsafe_here
     cdef public bint is_everywhere
     cdef object _on_complete
+    cdef readonly str origin
     cpdef Py_ssize_t add(self, Unconfirmed unconfirmed) except -1
     cpdef object confirmed(self, uint64_t place)
     @cython.locals(unconfirmed=Unconfirmed)

@@ -38,6 +38,7 @@ class Batch:
         self.unsafe_here = 0
         self.is_everywhere = False
         self._on_complete = on_complete
+        self.origin: str | None = None
 
     def add(self, unconfirmed: Unconfirmed) -> int:
         """Its place, under which the backing is to confirm it."""

@@ -25,7 +25,15 @@ REJECTED: Final = 2
 
 
 class Publisher(Protocol):
-    """Who published and wants to know: a channel in confirm mode."""
+    """The publisher of a message that wants to hear of it: a channel in confirm mode, say."""
+
+    @property
+    def origin(self) -> str | None:
+        """The node that numbers these publishes, and the life of it; None: a client of this node.
+
+        With an origin, `sequence` is the number that every copy of a mirrored queue knows.
+        """
+        ...
 
     def confirmed(self, sequence: int) -> None: ...
 
@@ -37,6 +45,11 @@ class PatientPublisher:
 
     `confirmed` comes when the message is safe after all, or not needed any more.
     """
+
+    @property
+    def origin(self) -> str | None:
+        """Publishes that a master has numbered: mirrors ask for no other number."""
+        return None
 
     def confirmed(self, sequence: int) -> None:
         raise NotImplementedError

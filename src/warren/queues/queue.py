@@ -50,8 +50,6 @@ class Queue(AbstractQueue):
         self.active_consumer: Consumer | None = None
         self.is_deleted = False
         self.is_remote = False
-        self.is_redelivering = False
-        """Whether what is being published may have been delivered before."""
         self.waiting_for_load: list[Callable[[], None]] = []
         self.has_rules = _has_rules(settings)
         self.is_held = False
@@ -76,37 +74,26 @@ class Queue(AbstractQueue):
 
     def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
         if self.has_rules or message.properties.expiration_ms >= 0:
-            return self._publish_by_rules(message, publisher, sequence)
+            return self._publish_by_rules(message, publisher, sequence, False)
         if self.backing.length == 0:
             consumer = self.rotation.next_ready()
             if consumer is not None:
-                return self._hand_to(consumer, message, 0, publisher, sequence)
+                if consumer.no_ack:
+                    consumer.hand_over(message, False)
+                    return TAKEN
+                return self._hand_to(consumer, QueuedMessage(message, 0, 0), publisher, sequence)
         return self._keep(message, 0, publisher, sequence)
 
     def publish_again(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
-        self.is_redelivering = True
-        outcome = self.publish(message, publisher, sequence)
-        self.is_redelivering = False
-        self.backing.mark_redelivered(message)
-        return outcome
+        return self._publish_by_rules(message, publisher, sequence, True)
 
     def _hand_to(
-        self,
-        consumer: Consumer,
-        message: Message,
-        expires_at_ms: int,
-        publisher: Publisher | None,
-        sequence: int,
+        self, consumer: Consumer, queued: QueuedMessage, publisher: Publisher | None, sequence: int
     ) -> int:
         """The queue is empty: straight to the consumer, by way of no queue at all."""
-        if consumer.no_ack:
-            consumer.hand_over(message, self.is_redelivering)
-            return TAKEN
-        backing = self.backing
-        queued = backing.publish_delivered(message, expires_at_ms, publisher, sequence)
-        queued.redelivered = self.is_redelivering
+        outcome = self.backing.publish_delivered(queued, publisher, sequence)
         consumer.deliver(queued)
-        return backing.outcome
+        return outcome
 
     def _keep(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -118,7 +105,7 @@ class Queue(AbstractQueue):
         return self.backing.publish(message, expires_at_ms, publisher, sequence)
 
     def _publish_by_rules(
-        self, message: Message, publisher: Publisher | None, sequence: int
+        self, message: Message, publisher: Publisher | None, sequence: int, redelivered: bool
     ) -> int:
         if self.is_deleted:
             return TAKEN
@@ -132,10 +119,17 @@ class Queue(AbstractQueue):
         if self.backing.length == 0 and not self.is_held:
             consumer = self.rotation.next_ready()
             if consumer is not None:
-                return self._hand_to(consumer, message, expires_at_ms, publisher, sequence)
+                if consumer.no_ack:
+                    consumer.hand_over(message, redelivered)
+                    return TAKEN
+                queued = QueuedMessage(message, 0, expires_at_ms)
+                queued.redelivered = redelivered
+                return self._hand_to(consumer, queued, publisher, sequence)
         if ttl_ms == 0 and self.settings.dead_letter_exchange is None:
             return TAKEN
         outcome = self._keep(message, expires_at_ms, publisher, sequence)
+        if redelivered:
+            self.backing.mark_redelivered(message)
         self.may_expire = self.may_expire or ttl_ms >= 0
         self._drop_overflow()
         self._schedule_expiry()

@@ -36,7 +36,6 @@ from warren.mirror.rejoining import Remains
 from warren.mirror.stream_master import StreamMaster
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
-from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
 from warren.server.connection import AmqpConnection
@@ -362,11 +361,7 @@ class Mirrors(LinkUser):
     def _next_sequence(self, name: QueueName) -> int:
         """Of a queue that has had masters before its numbers are high."""
         queue = self.broker.vhosts[name[0]].queues[name[1]]
-        backing = queue.backing if isinstance(queue, Queue) else None
-        if isinstance(backing, PriorityBacking):
-            levels: list[Any] = [level for _, level in backing.items()]
-            return max((int(level.next_sequence) for level in levels), default=0)
-        return int(getattr(backing, "next_sequence", 0))
+        return queue.backing.used_below() if isinstance(queue, Queue) else 0
 
     def _add(self, name: QueueName, uid: str) -> ReplicaOfNode:
         host = self.replicas[name] = self._by_uid[uid] = ReplicaOfNode(self, *name, uid)
