@@ -62,8 +62,8 @@ class StreamCopies:
         self.is_held_back = False
         """Whether what mirrors hold is not told to the master."""
 
-    async def begin(self) -> None:
-        self.here = await Copy(self.directory / "here").open()
+    async def begin(self, disk: Disk | None = None) -> None:
+        self.here = await Copy(self.directory / "here", disk).open()
         self.lead(self.here)
         self.master.begin()
 

@@ -38,9 +38,9 @@ them, and has the table of those that a rule does not concern.
    (4) its queue was deleted: nobody needs it.
    A master waits for its mirrors besides: in (1) to (3) until every mirror of the in-sync set has
    heard of the message, and has it on disk where the master must.
-9. A PENDING message is rejected only if a disk refuses it. It stays in the queue nevertheless: a
-   rejected message may be delivered. REJECTED as the answer to `publish` means that the backing
-   did not take the message and does not have it.
+9. A PENDING message is rejected only if a disk refuses it. It stays in the queue nevertheless,
+   and may be delivered; a stream drops it. REJECTED as the answer to `publish` means that the
+   backing did not take the message: a stream answers so while its disk takes nothing.
 10. Messages of one level that become safe by (1) are confirmed in the order in which they were
     published.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from warren.mirror.stream_mirror import StreamMirror
 from warren.queues.boundary import AbstractQueue
+from warren.queues.queue import Queue
 from warren.server.mirroring.stream_copies import mirror_in_sync
 from warren.server.mirroring.synchronising import SyncOfQueue
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def home_of(queue: AbstractQueue, node: Node) -> str:
     """The name of a node; empty while a mirrored queue is between two homes."""
-    if not queue.is_remote or node.cluster is None:
+    if isinstance(queue, Queue) or node.cluster is None:
         return node.config.name
     return node.cluster.mirrors.groups.home_of(queue.record)
 
