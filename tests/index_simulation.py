@@ -63,6 +63,8 @@ class QueueModel:
 
 
 class Confirmer:
+    origin = None
+
     def __init__(self, known: Known) -> None:
         self.known = known
 

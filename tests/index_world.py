@@ -51,6 +51,8 @@ class LoopWorkers:
 class Publisher:
     """Remembers what it was told."""
 
+    origin = None
+
     def __init__(self) -> None:
         self.told: list[int] = []
         self.refused: list[int] = []

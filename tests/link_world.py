@@ -71,6 +71,8 @@ class Surroundings:
 class Outcomes:
     """A publisher that notes what it is told."""
 
+    origin = None
+
     def __init__(self) -> None:
         self.confirms: list[int] = []
         self.refusals: list[int] = []

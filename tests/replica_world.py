@@ -75,6 +75,13 @@ class ReplicaIndex:
                 queued.state = JOURNALED
                 self._answer(queued)
 
+    def refuse(self) -> None:
+        """The disk is full: say no to the publishers of what waits for it."""
+        for queued in self.unsynced:
+            publisher, queued.publisher = queued.publisher, None
+            if publisher is not None:
+                publisher.rejected(queued.publisher_sequence)
+
     def page(self) -> None:
         """Everything synced is in segments now, and may leave memory."""
         self.sync()
@@ -282,6 +289,8 @@ class ReplicaWorld:
 
 class Confirmed:
     """A channel that notes what it hears."""
+
+    origin = None
 
     def __init__(self) -> None:
         self.confirmations: list[int] = []

@@ -63,8 +63,8 @@ class StreamCopies:
         self.is_held_back = False
         """Whether what mirrors hold is not told to the master."""
 
-    async def begin(self) -> None:
-        self.here = await Copy(self.directory / "here").open()
+    async def begin(self, disk: Disk | None = None) -> None:
+        self.here = await Copy(self.directory / "here", disk).open()
         self.lead(self.here)
         self.master.begin()
 
@@ -179,6 +179,8 @@ class StreamCopies:
 
 class _Publisher:
     """A client of this node."""
+
+    origin = None
 
     def __init__(self, world: StreamCopies) -> None:
         self._world = world

@@ -50,6 +50,8 @@ class Desk:
 class LocalDesk:
     """That of the master's own node, whose publishes the master counts itself."""
 
+    origin = None
+
     def __init__(self, copy: SimCopy) -> None:
         self.copy = copy
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from warren.broker.dead_lettering import publish_dead
 from warren.model.clock import Clock
 from warren.model.records import QueueRecord
-from warren.queues.backing import BackingQueue
+from warren.queues.backing import BackingQueue, Level
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
@@ -74,7 +74,7 @@ class QueueFactory:
         if storage is None:
             return self._queue(record, settings, _in_memory(settings))
 
-        def on_disk(name: str) -> BackingQueue:
+        def on_disk(name: str) -> Level:
             backing = storage.backing(name, record.durable)
             backing.on_loaded = lambda: queue.loaded()  # noqa: PLW0108 - it is made below
             return backing
@@ -107,8 +107,10 @@ class QueueFactory:
         self, record: QueueRecord, settings: QueueSettings, backing: BackingQueue
     ) -> Queue:
         """Of a queue whose messages this node has had a copy of."""
-        log = getattr(backing, "log", None)
-        if isinstance(log, StreamLog):
+        streams = self.streams.get(record.vhost)
+        if streams is not None and settings.queue_type is QueueType.STREAM:
+            log = streams.logs[record.name]
+            assert log.backing is backing.local(), "this copy was promoted"
             return self._stream(record, settings, log, backing)
         queue = self._queue(record, settings, backing)
         queue.may_expire = True
@@ -170,7 +172,7 @@ def _in_memory(settings: QueueSettings) -> BackingQueue:
 
 
 def levels_of(
-    settings: QueueSettings, make_level: Callable[[int], BackingQueue]
+    settings: QueueSettings, make_level: Callable[[int], Level]
 ) -> PriorityBacking | None:
     """For a queue that has several backings inside; None for most."""
     if settings.top_level is None:

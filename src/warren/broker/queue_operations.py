@@ -31,6 +31,7 @@ from warren.queues.arguments import (
     validate_queue,
 )
 from warren.queues.boundary import AbstractQueue
+from warren.queues.queue import Queue
 
 SERVER_NAME_PREFIX: Final = "amq.gen-"
 
@@ -102,39 +103,23 @@ class QueueOperations:
         if queue is None:
             return 0
         require_access(queue.record, connection_id)
-        if queue.is_remote and self._services.placement.is_masterless(queue.record):
+        if self._services.placement.is_masterless(queue.record):
             if if_empty:  # which nobody can tell
                 raise precondition_failed(f"{queue.record} not empty")
             await self._remove([queue])
             return 0
-        if queue.is_remote:
-            deleted = await self._delete_at_home(queue, if_unused, if_empty)
-            if deleted is None:  # its home is here by now
-                return await self.delete(name, if_unused, if_empty, connection_id)
-            return deleted
-        if if_empty and queue.message_count:
-            raise precondition_failed(f"{queue.record} not empty")
-        if if_unused and queue.consumer_count:
-            raise precondition_failed(f"{queue.record} in use")
-        message_count = queue.message_count
-        await self._remove([queue])
-        return message_count
-
-    async def _delete_at_home(
-        self, queue: AbstractQueue, if_unused: bool, if_empty: bool
-    ) -> int | None:
-        """None if the same queue is somewhere else now."""
-        name = queue.record.name
         while self._topology.queues.get(name) is queue:
             try:
-                return await queue.delete_at_home(if_unused, if_empty)
+                return await queue.delete_if(if_unused, if_empty, lambda: self._remove([queue]))
             except QueueGone:
                 await self._writer.settle(name)
         found = self._topology.queues.get(name)
-        return None if found is not None and found.record is queue.record else 0
+        if found is not None and found.record is queue.record:  # another node is its master now
+            return await self.delete(name, if_unused, if_empty, connection_id)
+        return 0
 
     async def settle(self, name: str) -> None:
-        """Know as much of the queue as its home did when it was asked in vain."""
+        """Wait until the local metadata is as new as that of the node that answered Gone."""
         await self._writer.settle(name)
 
     async def drop_exclusive(self, connection_id: str) -> None:
@@ -153,8 +138,8 @@ class QueueOperations:
             await self._remove([queue for queue in some if there.get(queue.record.name) is queue])
         return len(queues)
 
-    async def drop_idle(self, queue: AbstractQueue) -> None:
-        """Delete a queue that nobody uses, unless somebody does by now."""
+    async def drop_idle(self, queue: Queue) -> None:
+        """Delete a queue of this node that nobody uses, unless somebody does by now."""
         is_there = self._topology.queues.get(queue.record.name) is queue
         if is_there and not queue.consumer_count:
             await self._remove([queue])

@@ -129,11 +129,11 @@ class VirtualHost:
         """Whether a queue that is not durable ends with its home has changed."""
         return await self._writer.renew_queue(name)
 
-    async def queue_unused(self, queue: AbstractQueue) -> None:
+    async def queue_unused(self, queue: Queue) -> None:
         """The last consumer of an auto-delete queue has gone."""
         await self._queue_operations.drop_idle(queue)
 
-    async def queue_expired(self, queue: AbstractQueue) -> None:
+    async def queue_expired(self, queue: Queue) -> None:
         """Nobody has used the queue for as long as x-expires says."""
         await self._queue_operations.drop_idle(queue)
 

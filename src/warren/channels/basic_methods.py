@@ -11,13 +11,13 @@ from pamqp import commands
 from warren.channels.channel import Channel
 from warren.channels.channel_events import consumer_created, consumer_deleted
 from warren.channels.closing import is_gone
-from warren.channels.finding import ask_where_it_is
+from warren.channels.finding import ask
 from warren.channels.names import arguments_of, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_replies
 from warren.channels.transaction import Settlement, settle
 from warren.model.errors import SoftError, not_allowed, not_implemented, precondition_failed
 from warren.queues.arguments import QueueType, consumer_priority, validate_consumer_arguments
-from warren.queues.boundary import AbstractQueue, Fetched, Holder
+from warren.queues.boundary import AbstractQueue, Answer, Fetched, Holder, answer_of
 from warren.queues.consumers import Consumer
 from warren.queues.delivery import UnknownDeliveryTag
 from warren.streams.queue import require_stream_consumer
@@ -43,7 +43,7 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> Method:
     return commands.Basic.QosOk()
 
 
-def consume(channel: Channel, method: commands.Basic.Consume) -> Coroutine[Any, Any, None] | None:
+def consume(channel: Channel, method: commands.Basic.Consume) -> Answer[None]:
     tag = method.consumer_tag or channel.session.host.random_name(CONSUMER_TAG_PREFIX)
     if method.queue == DIRECT_REPLY_TO:
         consume_replies(channel, tag, method.no_ack, channel.session.host.random_name(""))
@@ -53,15 +53,12 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> Coroutine[Any, 
     channel.session.require(channel, "queue", name, "read")
     if tag in channel.consumers:
         raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
-    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
-    if queue.is_remote:
-        return ask_where_it_is(channel, name, lambda found: _consume(channel, method, found, tag))
-    return _consume(channel, method, queue, tag)
+    return ask(channel, name, lambda queue: _consume(channel, method, queue, tag))
 
 
 def _consume(
     channel: Channel, method: commands.Basic.Consume, queue: AbstractQueue, tag: str
-) -> Coroutine[Any, Any, None] | None:
+) -> Answer[None]:
     if is_gone(channel):
         return None
     arguments = arguments_of(method)
@@ -85,9 +82,7 @@ def _consume(
     return queue.start_consumer(consumer, started)
 
 
-def cancel(
-    channel: Channel, method: commands.Basic.Cancel
-) -> Method | None | Coroutine[Any, Any, Method | None]:
+def cancel(channel: Channel, method: commands.Basic.Cancel) -> Answer[Method | None]:
     tag = str(method.consumer_tag)
     reply = None if method.nowait else _with_tag(commands.Basic.CancelOk, tag)
     reply_consumer = channel.reply_consumer
@@ -101,7 +96,7 @@ def cancel(
     queue.remove_consumer(consumer)
     consumer_deleted(channel, consumer)
     queue.pump()
-    if queue.record.auto_delete and not queue.consumer_count:
+    if queue.record.auto_delete:
         return _after_deletions(channel, reply)
     return reply
 
@@ -111,73 +106,46 @@ async def _after_deletions(channel: Channel, reply: Method | None) -> Method | N
     return reply
 
 
-def get(
-    channel: Channel, method: commands.Basic.Get
-) -> Method | None | Coroutine[Any, Any, Method | None]:
+def get(channel: Channel, method: commands.Basic.Get) -> Answer[Method | None]:
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "read")
-    queue = channel.vhost.lookup_queue(name, channel.session.host.connection_id)
-    if queue.settings.queue_type is QueueType.STREAM:
-        raise not_implemented(f"basic.get not supported by stream queues {queue.record}")
-    if channel.output.is_congested:
-        return _get_when_drained(channel, method)
-    if queue.is_remote:
-        return ask_where_it_is(channel, name, lambda found: _get(channel, method, found))
-    return _get(channel, method, queue)
+    return ask(channel, name, lambda queue: _get(channel, method, queue))
 
 
 def _get(
     channel: Channel, method: commands.Basic.Get, queue: AbstractQueue
-) -> Method | None | Coroutine[Any, Any, Method | None]:
-    if queue.is_remote:
-        return _get_remote(channel, queue, method)
-    queued = queue.get()
-    if queued is None:
-        if queue.message_count:
-            return _get_when_loaded(channel, queue, method)
-        return _get_empty(channel, queue)
-    _send_get_ok(channel, queue, Fetched(queued, queue.message_count), method.no_ack)
-    return None
+) -> Answer[Method | None]:
+    if queue.settings.queue_type is QueueType.STREAM:
+        raise not_implemented(f"basic.get not supported by stream queues {queue.record}")
+    if channel.output.is_congested:
+        return _get_when_drained(channel, method)
+    answer = queue.fetch(channel.session.host.until)
+    if isinstance(answer, Fetched):
+        return _got(channel, queue, answer, method.no_ack)
+    return _get_awaited(channel, method, queue, answer)
 
 
 async def _get_when_drained(channel: Channel, method: commands.Basic.Get) -> Method | None:
     """Whoever asks for messages and does not read them must wait, or we would keep them all."""
     await channel.session.host.output_drained()
-    result = get(channel, method)
-    return await result if isinstance(result, Coroutine) else result
+    return await answer_of(get(channel, method))
 
 
-async def _get_remote(
-    channel: Channel, queue: AbstractQueue, method: commands.Basic.Get
+async def _get_awaited(
+    channel: Channel,
+    method: commands.Basic.Get,
+    queue: AbstractQueue,
+    answer: Coroutine[Any, Any, Fetched],
 ) -> Method | None:
-    fetched = await queue.fetch()
-    if fetched.queued is None:
-        return _get_empty(channel, queue)
-    try:
-        await channel.session.host.acting()
-    except SoftError:
-        queue.requeued([fetched.queued])
-        raise
-    _send_get_ok(channel, queue, fetched, method.no_ack)
-    return None
-
-
-async def _get_when_loaded(
-    channel: Channel, queue: AbstractQueue, method: commands.Basic.Get
-) -> Method | None:
-    """The message is on disk: meanwhile this client waits, and nobody else does."""
-    queued = None
-    while queued is None:
-        await channel.session.host.until(queue.when_loaded)
-        await channel.session.host.acting()
-        if queue.is_deleted:  # or has another home
-            name = queue.record.name
-            return await ask_where_it_is(channel, name, lambda found: _get(channel, method, found))
-        queued = queue.get()
-        if queued is None and not queue.message_count:
-            return _get_empty(channel, queue)
-    _send_get_ok(channel, queue, Fetched(queued, queue.message_count), method.no_ack)
-    return None
+    """Another node is asked, or a disk: meanwhile this client waits, and no other does."""
+    fetched = await answer
+    if fetched.queued is not None:
+        try:
+            await channel.session.host.acting()
+        except SoftError:
+            queue.requeued([fetched.queued])
+            raise
+    return _got(channel, queue, fetched, method.no_ack)
 
 
 def _get_empty(channel: Channel, queue: AbstractQueue) -> Method:
@@ -186,12 +154,13 @@ def _get_empty(channel: Channel, queue: AbstractQueue) -> Method:
     return _GET_EMPTY
 
 
-def _send_get_ok(channel: Channel, queue: AbstractQueue, fetched: Fetched, no_ack: bool) -> None:
+def _got(channel: Channel, queue: AbstractQueue, fetched: Fetched, no_ack: bool) -> Method | None:
     queued, messages_left = fetched
-    assert queued is not None, "get-empty says that there is none"
+    if queued is None:
+        return _get_empty(channel, queue)
     if is_gone(channel):
         queue.requeued([queued])
-        return
+        return None
     for counters in (channel.counters, queue.counters):
         counters.get += not no_ack
         counters.get_no_ack += no_ack
@@ -206,6 +175,7 @@ def _send_get_ok(channel: Channel, queue: AbstractQueue, fetched: Fetched, no_ac
     channel.output.content(channel.number, payload, queued.message)
     if channel.vhost.firehose.is_on:
         channel.vhost.firehose.delivered(channel, queue, queued.message, queued.redelivered)
+    return None
 
 
 def nack(channel: Channel, method: commands.Basic.Nack) -> None:

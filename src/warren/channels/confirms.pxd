@@ -16,6 +16,7 @@ cdef class Confirms:
     cdef public dict unconfirmed
     cdef list _safe
     cdef list _refused
+    cdef readonly str origin
     cpdef uint64_t begin(self)
     cpdef object taken(self, uint64_t sequence)
     cpdef object wait_for(self, uint64_t sequence, Py_ssize_t queues)

@@ -38,6 +38,7 @@ class Confirms:
         self.unconfirmed: dict[int, int] = {}
         self._safe: list[int] = []
         self._refused: list[int] = []
+        self.origin: str | None = None
 
     def begin(self) -> int:
         """The number of the publish about to be routed."""

@@ -1,8 +1,8 @@
-"""Asking a queue that may be on its way from one node to another, or gone by now.
+"""Finding a queue and asking it, while it may be moving from one node to another, or deleted.
 
 A node that is asked about a queue which it does not have says so: either the queue was deleted, or
-it has another home, which may be this node. Whoever asked knows as much as soon as it has caught up
-with the store, and looks again.
+another node is its master, which may be this one. The node that asked knows as much as soon as it
+has caught up with the store, and looks again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from warren.model.errors import QueueGone
 from warren.model.records import describe_queue
-from warren.queues.boundary import AbstractQueue
+from warren.queues.boundary import AbstractQueue, Answer, answer_of
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
@@ -23,22 +23,28 @@ GONE_ATTEMPTS_MAX: Final = 1_000
 T = TypeVar("T")
 
 
-async def ask_where_it_is(
-    channel: Channel, name: str, ask: Callable[[AbstractQueue], T | Coroutine[Any, Any, T]]
-) -> T:
-    """What `ask` comes to; 404 if there is no such queue any more."""
+def ask(channel: Channel, name: str, question: Callable[[AbstractQueue], Answer[T]]) -> Answer[T]:
+    """Ask the queue of that name; a value if it answers at once. 404 if there is no such queue."""
     vhost, connection_id = channel.vhost, channel.session.host.connection_id
-    return await until_not_gone(channel, name, lambda: ask(vhost.lookup_queue(name, connection_id)))
+    answer = question(vhost.lookup_queue(name, connection_id))
+    if answer is None or not isinstance(answer, Coroutine):
+        return answer
+    return until_not_gone(
+        channel, name, lambda: question(vhost.lookup_queue(name, connection_id)), answer
+    )
 
 
 async def until_not_gone(
-    channel: Channel, name: str, ask: Callable[[], T | Coroutine[Any, Any, T]]
+    channel: Channel,
+    name: str,
+    look: Callable[[], Answer[T]],
+    answer: Coroutine[Any, Any, T] | None = None,
 ) -> T:
-    """`ask` looks for the queue each time."""
+    """Await `answer`, if there is one; `look` finds the queue again as long as it has moved."""
     for _ in range(GONE_ATTEMPTS_MAX):
         try:
-            answer = ask()
-            return await answer if isinstance(answer, Coroutine) else answer
+            return await answer_of(look() if answer is None else answer)
         except QueueGone:
+            answer = None
             await channel.vhost.settle_queue(name)
     raise QueueGone(describe_queue(name, channel.vhost.name))

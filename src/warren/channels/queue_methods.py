@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from pamqp import commands
 
 from warren.broker.predeclared import require_not_default
 from warren.channels.channel import Channel
-from warren.channels.finding import ask_where_it_is, until_not_gone
+from warren.channels.finding import ask, until_not_gone
 from warren.channels.names import arguments_of, clean_name, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
 from warren.model.errors import not_found
@@ -21,7 +18,7 @@ from warren.model.records import (
     describe_queue,
 )
 from warren.queues.arguments import dead_letter_exchange_of
-from warren.queues.boundary import AbstractQueue
+from warren.queues.boundary import AbstractQueue, answer_of
 from warren.wire.methods import Method
 
 
@@ -32,7 +29,12 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
     vhost = channel.vhost
     nowait = method.nowait
     if method.passive:
-        return await ask_where_it_is(channel, name, lambda found: _declared(channel, found, nowait))
+        connection_id = channel.session.host.connection_id
+        return await until_not_gone(
+            channel,
+            name,
+            lambda: _declared(channel, vhost.lookup_queue(name, connection_id), nowait),
+        )
     record = _record(channel, method, name)
     await channel.session.host.storage_ready()
 
@@ -47,12 +49,10 @@ async def _declared(channel: Channel, queue: AbstractQueue, nowait: bool) -> Met
     queue.touch()
     channel.last_queue = queue.record.name
     if nowait:
-        queue.require_home()
+        queue.require_available()
         return None
-    messages, consumers = queue.message_count, queue.consumer_count
-    if queue.is_remote:
-        messages, consumers = await queue.counts()
-    return _declare_ok(queue.record.name, messages, consumers)
+    counts = await answer_of(queue.counts())
+    return _declare_ok(queue.record.name, counts.ready, counts.consumers)
 
 
 async def delete(channel: Channel, method: commands.Queue.Delete) -> Method | None:
@@ -76,12 +76,8 @@ async def unbind(channel: Channel, method: commands.Queue.Unbind) -> Method | No
 async def purge(channel: Channel, method: commands.Queue.Purge) -> Method | None:
     name = queue_or_last(channel, method.queue)
     channel.session.require(channel, "queue", name, "read")
-    count = await ask_where_it_is(channel, name, _purge)
+    count = await answer_of(ask(channel, name, lambda queue: queue.purge()))
     return None if method.nowait else commands.Queue.PurgeOk(count)
-
-
-def _purge(queue: AbstractQueue) -> int | Coroutine[Any, Any, int]:
-    return queue.purge_at_home() if queue.is_remote else queue.purge()
 
 
 def _record(channel: Channel, method: commands.Queue.Declare, name: str) -> QueueRecord:

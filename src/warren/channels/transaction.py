@@ -23,6 +23,9 @@ class Settlement(Enum):
 
 
 class Transaction:
+    origin = None
+    """Publishes of a client of this node."""
+
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._publishes: list[tuple[Message, Route]] = []

@@ -267,12 +267,12 @@ class Delegate:
                 case Consume():
                     self._consume(handle, queue, request)
                 case Get():
-                    self._get(handle, request.id)
+                    self._get(handle, queue, request.id)
                 case Purge():
                     self.tell(Done(request.id, (queue.purge(),)))
                 case Counts():
-                    queue.touch()
-                    self.tell(Done(request.id, (queue.message_count, queue.consumer_count)))
+                    counts = queue.counts()
+                    self.tell(Done(request.id, (counts.ready, counts.consumers)))
                 case Delete():
                     self._around.spawn(self._delete(queue, request))
         except AmqpError as error:
@@ -311,8 +311,7 @@ class Delegate:
         handle = self._handles.get(number)
         return None if handle is None else handle.consumers.get(name)
 
-    def _get(self, handle: Handle, number: int) -> None:
-        queue = handle.queue
+    def _get(self, handle: Handle, queue: Queue, number: int) -> None:
         queued = queue.get()
         if queued is not None:
             self._send_got(handle, queued)

@@ -13,7 +13,7 @@ Clients notice nothing but redeliveries, unless they asked to be told.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +41,8 @@ from warren.queues.boundary import (
     AbstractQueue,
     Fetched,
     Publisher,
+    QueueCounts,
+    Until,
 )
 from warren.queues.consumers import Consumer
 from warren.queues.settings import QueueSettings, QueueType
@@ -76,7 +78,6 @@ class RemoteQueue(AbstractQueue):
         self.counters = MessageCounters()
         self.asker = asker
         self.is_deleted = False
-        self.is_remote = True
         self.is_mirrored = False
         """Whether somebody else will be its home when the one it has is lost."""
         self.handle = 0
@@ -426,8 +427,7 @@ class RemoteQueue(AbstractQueue):
 
     # Questions.
 
-    async def fetch(self) -> Fetched:
-        """basic.get."""
+    async def fetch(self, until: Until) -> Fetched:
         found: list[QueuedMessage | None] = []
 
         def answered() -> None:
@@ -437,16 +437,18 @@ class RemoteQueue(AbstractQueue):
         (left,) = await self.asker.call(self, lambda n: Get(n, self.handle), answered)
         return Fetched(found[0], left)
 
-    async def counts(self) -> tuple[int, int]:
-        """Ready messages and consumers, at the home."""
+    async def counts(self) -> QueueCounts:
         ready, consumers = await self.asker.call(self, lambda n: Counts(n, self.handle))
-        return ready, consumers
+        return QueueCounts(ready, consumers)
 
-    async def purge_at_home(self) -> int:
+    async def purge(self) -> int:
         (count,) = await self.asker.call(self, lambda number: Purge(number, self.handle))
         return count
 
-    async def delete_at_home(self, if_unused: bool, if_empty: bool) -> int:
+    async def delete_if(
+        self, if_unused: bool, if_empty: bool, remove: Callable[[], Awaitable[None]]
+    ) -> int:
+        """Have the master remove it, by `remove` of its own."""
         try:
             (count,) = await self.asker.call(
                 self, lambda number: Delete(number, self.handle, if_unused, if_empty)
@@ -458,7 +460,7 @@ class RemoteQueue(AbstractQueue):
             raise
         return count
 
-    def require_home(self) -> None:
+    def require_available(self) -> None:
         if self.asker.is_lost:
             raise home_down(self)
 
@@ -472,16 +474,6 @@ class RemoteQueue(AbstractQueue):
 
     def pump(self) -> None:
         """The home delivers."""
-
-    @property
-    def message_count(self) -> int:
-        """Known at its home alone: see `counts`."""
-        return 0
-
-    @property
-    def consumer_count(self) -> int:
-        """Those of this node."""
-        return len(self.consumers) + len(self._resuming)
 
     def delete(self) -> None:
         """What is under way has had its answer: the queue took it, or would have."""

@@ -16,6 +16,7 @@ from warren.management.errors import between_homes
 from warren.model.equivalence import alternate_exchange_of
 from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
 from warren.queues.arguments import dead_letter_exchange_of
+from warren.queues.boundary import answer_of
 from warren.queues.queue import Queue
 
 # No connection has this id.
@@ -52,9 +53,7 @@ async def declare_queue(call: Call, record: QueueRecord) -> None:
             _require(call, "exchange", dead_letter_exchange, "write")
     await call.node.messages.open(vhost.name)
     queue = await vhost.declare_named_queue(record)
-    if queue.is_remote:
-        await queue.counts()  # its home is there, and knows that somebody uses it
-    queue.touch()
+    await answer_of(queue.counts())  # its master is there, and knows that the queue is used
 
 
 async def delete_queue(call: Call, name: str, if_unused: bool, if_empty: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from warren.management.errors import bad_request
 from warren.model.errors import AmqpError
+from warren.queues.boundary import answer_of
 from warren.queues.settings import Overflow
 from warren.server.direct import DirectConnection, PublishRejected
 from warren.wire.codec import Message, QueuedMessage
@@ -46,8 +47,8 @@ class Moving:
 
     async def run(self, wanted: int) -> None:
         """Up to so many, of those that are there now."""
-        ready = self._connection.vhost.queues[self._queue].message_count
-        looked_at, room = min(ready, LOOKED_AT_MAX), BYTES_MAX
+        counts = await answer_of(self._connection.vhost.queues[self._queue].counts())
+        looked_at, room = min(counts.ready, LOOKED_AT_MAX), BYTES_MAX
         while looked_at > 0 and room > 0 and self.moved + len(self._batch) < wanted:
             tag = self._connection.channel.deliveries.next_tag
             queued = await self._connection.get(self._queue)

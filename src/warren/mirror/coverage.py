@@ -10,7 +10,6 @@ delivers a message that the mirror knows before one that it does not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from warren.mirror.instructions import Run
 from warren.storage.paged_messages import runs_of_sequences
@@ -72,12 +71,6 @@ class Coverage:
         if not any(self.boundary.values()):
             self.lacking = 0  # what else was counted the disk has lost
         return self.is_complete
-
-
-def kept_count(master: Any) -> int:
-    """All that mirrors must have, also what is no message to anybody else."""
-    ready: int = sum([backing.length for backing in master.level_queues().values()])
-    return ready + len(master.unacked)
 
 
 def runs_by_level(numbers: Iterable[tuple[int, int]]) -> tuple[Run, ...]:

@@ -9,7 +9,6 @@ from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedT
 
 cdef class MasterBacking(BackingQueue):
     cdef public BackingQueue inner
-    cdef public object levels
     cdef public str origin
     cdef public object ring
     cdef public CreditType credit
@@ -38,11 +37,11 @@ cdef class MasterBacking(BackingQueue):
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
     ) except -1
-    @cython.locals(queued=QueuedType, place=Py_ssize_t)
-    cpdef QueuedType publish_delivered(
-        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
-    )
-    @cython.locals(size=Py_ssize_t)
+    @cython.locals(outcome=int, level=int, place=Py_ssize_t)
+    cpdef int publish_delivered(
+        self, QueuedType queued, object publisher, uint64_t sequence,
+    ) except -1
+    @cython.locals(size=Py_ssize_t, level=int)
     cdef int _tell(self, MessageType message, int64_t expires_at_ms) except -1
     cdef Py_ssize_t _wait(self, MessageType message, object publisher, uint64_t sequence) except -1
     @cython.locals(queued=QueuedType)
@@ -54,4 +53,6 @@ cdef class MasterBacking(BackingQueue):
     @cython.locals(queued=QueuedType)
     cpdef object requeue(self, list run)
     cdef object _gone(self, int level, QueuedType queued)
+    cpdef int level_number(self, MessageType message) except -1
+    cpdef uint64_t next_sequence_of(self, MessageType message) except? 0
     cdef object _count(self)

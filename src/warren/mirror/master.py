@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 from warren.mirror.batch import Batch, Unconfirmed
-from warren.mirror.coverage import Coverage, kept_count, runs_by_level
+from warren.mirror.coverage import Coverage, runs_by_level
 from warren.mirror.instructions import (
     Boundary,
     Instruction,
@@ -32,11 +32,11 @@ from warren.mirror.mirror import Mirror
 from warren.mirror.outbox import Outbox
 from warren.mirror.own_deliveries import own_deliveries
 from warren.mirror.under_way import UnderWay
-from warren.queues.backing import BackingQueue
+from warren.queues.backing import BackingQueue, Level
 from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import PENDING, TAKEN, Publisher
-from warren.queues.priority_backing import PriorityBacking
 from warren.storage.replication import offer_again
+from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
 
 MESSAGE_BYTES: Final = 512
@@ -68,6 +68,8 @@ class Ring(Protocol):
 class _Nobody:
     """The publisher of messages that nobody wants to hear of."""
 
+    origin = None
+
     def confirmed(self, sequence: int) -> None: ...
 
     def rejected(self, sequence: int) -> None: ...
@@ -77,9 +79,8 @@ NOBODY: Final = _Nobody()
 
 
 class MasterBacking(BackingQueue):
-    def __init__(self, inner: Any, origin: str, ring: Ring) -> None:
+    def __init__(self, inner: BackingQueue, origin: str, ring: Ring) -> None:
         self.inner = inner
-        self.levels = inner if isinstance(inner, PriorityBacking) else None
         self.origin = origin
         """This node, as it numbers publishes of its own clients to this queue."""
         self.ring = ring
@@ -109,7 +110,6 @@ class MasterBacking(BackingQueue):
         self.is_leaving = False
         """What nobody waits for is kept, too, until it is everywhere."""
         self._complete_batches: list[Batch] = []
-        self.outcome = TAKEN
         self._count()
 
     # What a queue asks of it.
@@ -120,7 +120,7 @@ class MasterBacking(BackingQueue):
         self._tell(message, expires_at_ms)
         if publisher is None and self.is_leaving:
             place = self._wait(message, NOBODY, 0)
-            outcome: int = self.inner.publish(message, expires_at_ms, self.batch, place)
+            outcome = self.inner.publish(message, expires_at_ms, self.batch, place)
             if outcome == TAKEN:
                 self.batch.confirmed(place)
             outcome = TAKEN
@@ -133,48 +133,42 @@ class MasterBacking(BackingQueue):
                 self.batch.confirmed(place)
                 outcome = PENDING
         self._count()
-        if self.outbox.size > BATCH_BYTES_MAX:
-            self.flush()
         return outcome
 
     def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
-        level = self._tell(message, expires_at_ms)
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        level = self._tell(queued.message, queued.expires_at_ms)
         if publisher is None:
-            queued: QueuedMessage = self.inner.publish_delivered(message, expires_at_ms, None, 0)
-            self.outcome = self.inner.outcome
+            outcome = self.inner.publish_delivered(queued, None, 0)
         else:
-            place = self._wait(message, publisher, sequence)
-            queued = self.inner.publish_delivered(message, expires_at_ms, self.batch, place)
-            if self.inner.outcome == TAKEN:
+            place = self._wait(queued.message, publisher, sequence)
+            outcome = self.inner.publish_delivered(queued, self.batch, place)
+            if outcome == TAKEN:
                 self.batch.confirmed(place)
-            self.outcome = PENDING
+                outcome = PENDING
         self.unacked[(level, queued.sequence)] = queued
         self._count()
-        if self.outbox.size > BATCH_BYTES_MAX:
-            self.flush()
-        return queued
+        return outcome
 
     def mark_redelivered(self, message: Message) -> None:
         self.inner.mark_redelivered(message)
 
     def _tell(self, message: Message, expires_at_ms: int) -> int:
         """Note it for the mirrors, under the number that it is about to get; its level."""
+        if self.outbox.size > BATCH_BYTES_MAX:
+            # Not once the message is in it: alone, this node might confirm the batch at once.
+            self.flush()
         size = len(message.body) + MESSAGE_BYTES
         self.batch.size += size
         self.credit.charge(size)
-        if self.levels is None:
-            self.outbox.publish(message, 0, self.inner.next_sequence, expires_at_ms)
-            return 0
-        level = self.levels.level_number(message)
-        backing: Any = self.levels.level(level)
-        self.outbox.publish(message, level, backing.next_sequence, expires_at_ms)
+        level = self.inner.level_number(message)
+        self.outbox.publish(message, level, self.inner.next_sequence_of(message), expires_at_ms)
         return level
 
     def _wait(self, message: Message, publisher: Publisher, sequence: int) -> int:
         """Have the publisher told when the message is safe; its place in the batch."""
-        origin: str | None = getattr(publisher, "origin", None)
+        origin = publisher.origin
         if origin is None:
             self.local_number += 1
             number = self.local_number
@@ -188,9 +182,9 @@ class MasterBacking(BackingQueue):
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         if self.is_frozen or self.is_deposed:
             return None
-        queued: QueuedMessage | None = self.inner.fetch(ack_required)
+        queued = self.inner.fetch(ack_required)
         if queued is not None:
-            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            level = self.inner.level_number(queued.message)
             if ack_required:
                 self.unacked[(level, queued.sequence)] = queued
             else:
@@ -201,18 +195,17 @@ class MasterBacking(BackingQueue):
     def head(self) -> QueuedMessage | None:
         if self.is_frozen or self.is_deposed:
             return None
-        head: QueuedMessage | None = self.inner.head()
-        return head
+        return self.inner.head()
 
     def own(self, run: list[QueuedMessage]) -> list[QueuedMessage]:
-        return own_deliveries(self.unacked, self.levels, run) if self.is_promoted else run
+        return own_deliveries(self.unacked, self.inner, run) if self.is_promoted else run
 
     def ack(self, run: list[QueuedMessage]) -> None:
         if self.is_deposed:
             return
         run = self.own(run)
         for queued in run:
-            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            level = self.inner.level_number(queued.message)
             if self.unacked.pop((level, queued.sequence), None) is not None:
                 self._gone(level, queued)
         self.inner.ack(run)
@@ -223,7 +216,7 @@ class MasterBacking(BackingQueue):
             return
         known = []
         for queued in self.own(run):
-            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            level = self.inner.level_number(queued.message)
             if self.unacked.pop((level, queued.sequence), None) is not None:
                 known.append(queued)
             else:
@@ -256,7 +249,7 @@ class MasterBacking(BackingQueue):
                 self.ring.covered(member)
 
     def purge(self) -> int:
-        count: int = self.inner.purge()
+        count = self.inner.purge()
         self.departed = None
         self._count()
         self.flush()
@@ -269,25 +262,34 @@ class MasterBacking(BackingQueue):
         return count
 
     async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
-        found: list[QueuedMessage] = await self.inner.browse(offset, limit, bytes_max)
-        return found
+        return await self.inner.browse(offset, limit, bytes_max)
+
+    def level_number(self, message: Message) -> int:
+        return self.inner.level_number(message)
+
+    def items(self) -> Iterable[tuple[int, Level]]:
+        return self.inner.items()
+
+    def next_sequence_of(self, message: Message) -> int:
+        return self.inner.next_sequence_of(message)
+
+    def local(self) -> BackingQueue:
+        return self.inner
 
     def set_lazy(self, lazy: bool) -> None:
         self.inner.set_lazy(lazy)
 
     def figures(self) -> BackingFigures:
-        figures: BackingFigures = self.inner.figures()
-        return figures
+        return self.inner.figures()
 
     def status(self, now_ms: int) -> dict[str, Any]:
         return {**self.inner.status(now_ms), "mirror_seen": 0, "mirror_senders": len(self.numbers)}
 
     def peek(self) -> QueuedMessage | None:
-        head: QueuedMessage | None = self.inner.peek()
-        return head
+        return self.inner.peek()
 
     def is_in_flow(self, now_ms: int) -> bool:
-        return bool(self.inner.is_in_flow(now_ms))
+        return self.inner.is_in_flow(now_ms)
 
     def delete(self) -> None:
         """The queue is gone for everybody, so nobody is owed more than that it took the message."""
@@ -305,7 +307,7 @@ class MasterBacking(BackingQueue):
     def adopt_unacked(self, run: Iterable[QueuedMessage]) -> None:
         """What clients have of a queue that was not mirrored until now."""
         for queued in run:
-            level = 0 if self.levels is None else self.levels.level_number(queued.message)
+            level = self.inner.level_number(queued.message)
             self.unacked[(level, queued.sequence)] = queued
         self._count()
 
@@ -345,14 +347,20 @@ class MasterBacking(BackingQueue):
             for tell in unsettled:
                 tell()
 
-    def level_queues(self) -> dict[int, Any]:
-        return {0: self.inner} if self.levels is None else dict(self.levels.items())
+    def level_queues(self) -> dict[int, VariableQueue]:
+        """The levels of a mirrored queue, all of which are on disk; a stream has none."""
+        levels: dict[int, VariableQueue] = {}
+        for number, level in self.inner.items():
+            assert isinstance(level, VariableQueue), "mirrored queues are on disk"
+            levels[number] = level
+        return levels
+
+    def kept_count(self) -> int:
+        """Number of messages that mirrors must have, the ids of a deduplicating queue included."""
+        return sum([level.length for _, level in self.inner.items()]) + len(self.unacked)
 
     def next_sequences(self) -> dict[int, int]:
-        if self.levels is None:
-            return {0: self.inner.next_sequence}
-        levels: Iterable[tuple[int, Any]] = self.levels.items()
-        return {level: backing.next_sequence for level, backing in levels}
+        return {number: level.next_sequence for number, level in self.inner.items()}
 
     def flush(self) -> None:
         """Tell the mirrors what this turn brought."""
@@ -446,7 +454,7 @@ class MasterBacking(BackingQueue):
         self.flush()
         boundary = self.next_sequences()
         numbers = {**self.numbers, self.origin: self.local_number}
-        lacking = kept_count(self)
+        lacking = self.kept_count()
         self._tell_all(Boundary(member, boundary, numbers, lacking))
         self.coverages[member] = Coverage(dict(boundary), lacking)
         if self.coverages[member].is_complete:

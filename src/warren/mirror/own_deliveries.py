@@ -7,17 +7,16 @@ numbers are those of the link that it came over, which other messages may have h
 
 from __future__ import annotations
 
-from typing import Any
-
+from warren.queues.backing import BackingQueue
 from warren.wire.codec import QueuedMessage
 
 
 def own_deliveries(
-    unacked: dict[tuple[int, int], QueuedMessage], levels: Any, run: list[QueuedMessage]
+    unacked: dict[tuple[int, int], QueuedMessage], backing: BackingQueue, run: list[QueuedMessage]
 ) -> list[QueuedMessage]:
     known = []
     for queued in run:
-        level = 0 if levels is None else levels.level_number(queued.message)
+        level = backing.level_number(queued.message)
         if unacked.get((level, queued.sequence)) is queued:
             known.append(queued)
     return known

@@ -36,7 +36,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from warren.mirror.coverage import Coverage, kept_count
+from warren.mirror.coverage import Coverage
 from warren.mirror.instructions import Newer, Resumed, Run
 from warren.mirror.master import MasterBacking
 from warren.mirror.under_way import NOTHING_HELD
@@ -78,7 +78,7 @@ def begin_with(master: MasterBacking, member: str, remains: Remains) -> int:
     upto = {level: remains.used_below.get(level, 0) for level in master.next_sequences()}
     numbers = {**master.numbers, master.origin: master.local_number}
     coverage = Coverage({}, 0, dict(upto))
-    lacking = kept_count(master) - count
+    lacking = master.kept_count() - count
     coverage.catch_up_max = 2 * lacking + SPARE_MESSAGES
     coverage.kept_count = count
     master.resume_member(Resumed(member, tuple(kept), upto, numbers), coverage)

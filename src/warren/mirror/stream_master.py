@@ -140,7 +140,7 @@ class StreamMaster(MasterBacking):
         return TAKEN if publisher is None else PENDING
 
     def _waiting(self, message: Message, publisher: Publisher | None, sequence: int) -> Waiting:
-        origin: str | None = getattr(publisher, "origin", None)
+        origin = None if publisher is None else publisher.origin
         if origin is None:
             self.local_number += 1
             number = self.local_number
@@ -218,9 +218,6 @@ class StreamMaster(MasterBacking):
         super()._answer(batch)
 
     # What its replica asks of it.
-
-    def level_queues(self) -> dict[int, Any]:
-        return {}
 
     def depose(self) -> list[Unconfirmed]:
         own = super().depose()

@@ -15,10 +15,11 @@ class Waiting(Unconfirmed):
     """A publish that has no offset yet, and to the stream's backing the publisher of it."""
 
     def __init__(
-        self, publisher: Publisher, numbers: tuple[int, int], message: Message, origin: OriginRun
+        self, publisher: Publisher, numbers: tuple[int, int], message: Message, run: OriginRun
     ) -> None:
         super().__init__(publisher, numbers[0], numbers[1], message)
-        self.origin = origin
+        self.origin: str | None = run[0]
+        self.run = run
         self.on_rejected: Callable[[int], None] | None = None
 
     def confirmed(self, sequence: int) -> None:
@@ -38,9 +39,9 @@ def runs_of(waiting: list[Waiting]) -> tuple[OriginRun, ...]:
     """Whose publishes they are, in order."""
     runs: list[OriginRun] = []
     for each in waiting:
-        origin, number, _ = each.origin
+        origin, number, _ = each.run
         if runs and runs[-1][0] == origin and sum(runs[-1][1:]) == number:
             runs[-1] = (origin, runs[-1][1], runs[-1][2] + 1)
         else:
-            runs.append(each.origin)
+            runs.append(each.run)
     return tuple(runs)

@@ -1,18 +1,66 @@
 """The backing queue: where a queue's messages are, behind one interface.
 
 The names are RabbitMQ's (rabbit_backing_queue). A queue decides what happens to messages; its
-backing keeps them: in memory here, on disk or replicated in others, by priority in one that has
-several of the same kind inside.
+backing keeps them: in memory (`MemoryBacking`), on disk (`VariableQueue`), by priority
+(`PriorityBacking`, which has one level for each), with the ids of a deduplicating queue beside them
+(`IdKeepingBacking`), with mirrors on other nodes (`MasterBacking`), or in the log of a stream
+(`StreamBacking`, `StreamMaster`).
 
-Every message that enters gets the next sequence number of its queue, never used again. Order is
-the order of sequence numbers, also for messages that were delivered and come back.
+All of them keep these rules; tests/contract/test_backing_contract.py tries each rule with each of
+them, and has the table of those that a rule does not concern.
 
-A backing that cannot make a message safe at once answers PENDING and calls the publisher's
-`confirmed(sequence)` when it has; `sequence` here is the publisher's own number.
+**Numbers and order.**
+
+1. A message gets the next sequence number of its level when it enters (`publish`,
+   `publish_delivered`), and `next_sequence_of` says before which one that is. No number is given
+   twice, not even after a purge.
+2. `fetch` takes from the highest level that has a message; within a level, in the order of
+   sequence numbers.
+3. `requeue` puts messages back to where they were, whatever order they come back in: before
+   everything of their level with a higher number.
+4. `length` and `ready_bytes` count what is ready, `unacked_count` what was fetched or published as
+   delivered and is neither acknowledged nor requeued. They are right whenever a method returns.
+5. `fetch` and `head` return None if nothing is ready, or if the head is not at hand: it is being
+   read from a disk, or this node may not deliver. Then the queue is told (`Queue.loaded`) when to
+   ask again. `head` takes nothing.
+
+**Confirms.** `publish` and `publish_delivered` say what became of the message for its publisher:
+
+6. TAKEN: the message is as safe as it asked to be. The publisher is told nothing more. A message
+   that has no publisher, or that need not survive, is TAKEN, unless other nodes must have it.
+7. PENDING: the publisher is told later, by `confirmed(sequence)` or `rejected(sequence)`, where
+   `sequence` is the publisher's own number of the message. It is told exactly once (but see
+   `PatientPublisher`), and never before the method that says PENDING has returned.
+8. A PENDING message is confirmed in these circumstances, and in no others:
+   (1) the disk of this node has it, synced, so that a start would find it;
+   (2) it was acknowledged, or fetched without an acknowledgement being required: nobody needs it;
+   (3) it was purged: nobody needs it;
+   (4) its queue was deleted: nobody needs it.
+   A master waits for its mirrors besides: in (1) to (3) until every mirror of the in-sync set has
+   heard of the message, and has it on disk where the master must.
+9. A PENDING message is rejected only if a disk refuses it. It stays in the queue nevertheless,
+   and may be delivered; a stream drops it. REJECTED as the answer to `publish` means that the
+   backing did not take the message: a stream answers so while its disk takes nothing.
+10. Messages of one level that become safe by (1) are confirmed in the order in which they were
+    published.
+
+**Leaving.**
+
+11. `purge` removes all that is ready and returns how many that were. What is unacknowledged is not
+    concerned: it can be acknowledged, or requeued, and is then ready again.
+12. `delete` removes everything; afterwards nobody waits for an answer.
+13. `ack` makes messages leave for good, in whatever order they come.
+
+**Looking.**
+
+14. `browse`, `peek`, `figures` and `status` change nothing.
+15. `set_lazy` changes where messages are, and neither order nor counts.
+16. `mark_redelivered` marks the newest message of its level; the mark is there when it is fetched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from warren.queues.backing_figures import BackingFigures
@@ -26,19 +74,20 @@ class BackingQueue:
     ready_bytes: int
     """Body bytes of the same."""
     unacked_count: int
-    outcome: int
-    """TAKEN or PENDING: what the last `publish_delivered` came to."""
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
     ) -> int:
-        """Append at the tail; TAKEN or PENDING (see boundary)."""
+        """Append at the tail of the message's level; returns TAKEN, PENDING or REJECTED."""
         raise NotImplementedError
 
     def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
-        """The queue is empty and a consumer gets it at once: straight to unacknowledged."""
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        """Take a message that a consumer gets at once, straight to unacknowledged.
+
+        The queue must be empty. `queued` gets its sequence number here. Returns TAKEN or PENDING.
+        """
         raise NotImplementedError
 
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
@@ -61,11 +110,11 @@ class BackingQueue:
         raise NotImplementedError
 
     def mark_redelivered(self, message: Message) -> None:
-        """If that is the newest message here, somebody may have had it before."""
+        """Mark a message that was just published: a client may have had it before."""
         raise NotImplementedError
 
     def purge(self) -> int:
-        """Forget what is ready; returns how many. Unacknowledged messages stay valid."""
+        """Remove what is ready; returns how many. Unacknowledged messages stay valid."""
         raise NotImplementedError
 
     async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
@@ -75,6 +124,30 @@ class BackingQueue:
         than that does not mean that there are no more, unless there are none.
         """
         raise NotImplementedError
+
+    # Levels: each numbers its messages by itself.
+
+    def level_number(self, message: Message) -> int:
+        """Return the level that the message belongs to; 0 where there is one level only."""
+        return 0
+
+    def items(self) -> Iterable[tuple[int, Level]]:
+        """The levels that there are, by number."""
+        raise NotImplementedError
+
+    def next_sequence_of(self, message: Message) -> int:
+        """Return the sequence number that the message gets if it is published now."""
+        raise NotImplementedError
+
+    def used_below(self) -> int:
+        """Return a number that is higher than every sequence number given so far."""
+        return max((level.next_sequence for _, level in self.items()), default=0)
+
+    def local(self) -> BackingQueue:
+        """The backing that keeps the messages on this node: another one if this replicates it."""
+        return self
+
+    # Figures, and the rest of a queue's life.
 
     def set_lazy(self, lazy: bool) -> None:
         """Lazy: what the disk has does not stay in memory. Without a disk that means nothing."""
@@ -94,9 +167,22 @@ class BackingQueue:
         return self.head()
 
     def is_in_flow(self, now_ms: int) -> bool:
-        """Whether what it hands on was held up, now or lately."""
+        """True if publishers were held back because of this queue, now or lately."""
         return False
 
     def delete(self) -> None:
         """The queue is gone, and everything it had."""
         self.purge()
+
+
+class Level(BackingQueue):
+    """A backing whose messages have one run of sequence numbers: a queue, or one of its levels."""
+
+    next_sequence: int
+    """The number that the next message gets."""
+
+    def items(self) -> Iterable[tuple[int, Level]]:
+        return [(0, self)]
+
+    def next_sequence_of(self, message: Message) -> int:
+        return self.next_sequence

@@ -13,7 +13,6 @@ cdef class AbstractQueue:
     cdef public MessageCounters counters
     cdef public object settings
     cdef public bint is_deleted
-    cdef public bint is_remote
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
     cpdef object acked(self, list run)
     cpdef object requeued(self, list run)

@@ -1,16 +1,42 @@
-"""What a channel may ask of a queue: the boundary between protocol and queues.
+"""The boundary between channels and queues: all that a channel may ask of a queue.
 
-Routes, consumers and deliveries hold an `AbstractQueue` and never know more. Its kinds are the
-`Queue` of this node (with mirrors or without: that is its backing's business), the
-`DeduplicatingQueue` and the `StreamQueue`; the `RemoteQueue`, whose master is on another node; the
-`StoredQueue`, of which only the record is known; and two ends of direct reply-to, the
-`ReplyConsumer` and the `ReplyDesk`.
+Routes, consumers and deliveries hold an `AbstractQueue` and never know more. There are seven kinds:
+the classic queue of this node (`Queue`), one that takes each id once (`DeduplicatingQueue`), a
+stream (`StreamQueue`), a queue whose master is another node (`RemoteQueue`), the two ends of direct
+reply-to (`ReplyConsumer`, `ReplyDesk`), which only take publishes, and a queue that is merely known
+(`StoredQueue`), which can only be deleted.
+
+There is one vocabulary for all of them. A question (`fetch`, `counts`, `purge`, `start_consumer`)
+is answered by a value if the queue has the answer at hand, and by a coroutine if it takes another
+node or a disk to know: `answer_of` awaits what has to be awaited. A queue of this node whose head
+is in memory answers by value, so that nothing on the way of a message waits. A question to a queue
+that has another master by now, or none, raises `QueueGone`: look the queue up and ask again.
+
+The rules, which tests/contract/test_queue_contract.py tries with every kind:
+
+1. All that one channel asks of a queue is done in the order in which it is asked.
+2. `publish` answers TAKEN (as safe as the message asked to be), PENDING (`confirmed` or `rejected`
+   follows, exactly once, and not before `publish` has returned) or REJECTED (the queue does not
+   have the message). Without a publisher nobody is told anything.
+3. `fetch` takes the oldest message that is ready (of the highest priority) and tells how many are
+   left; the message is then unacknowledged.
+4. An unacknowledged message is settled once: `acked` and `rejected` remove it, `requeued` puts it
+   back to its original position, marked as redelivered.
+5. `counts` are those of the whole queue, whichever node is asked.
+6. `purge` removes what is ready and returns how many that were. Unacknowledged messages stay.
+7. `start_consumer` calls `started` once, before the first delivery, or raises why not.
+8. A consumer gets messages in order, none while it is parked, none after `remove_consumer`; what
+   it has then stays unacknowledged.
+9. `delete_if` deletes a queue unless it is not empty, or in use, where the caller minds that; it
+   returns the number of messages that were ready.
+10. After `delete` consumers have been told, no publisher waits, and settlements mean nothing.
+11. What was published by `publish_again` is marked as redelivered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
@@ -20,14 +46,34 @@ if TYPE_CHECKING:
     from warren.queues.consumers import Consumer
     from warren.queues.settings import QueueSettings
 
-# What became of a publish. PENDING: the queue will tell the publisher by `confirmed()`.
+# What became of a publish.
 TAKEN: Final = 0
 PENDING: Final = 1
 REJECTED: Final = 2
 
+T = TypeVar("T")
+
+Answer: TypeAlias = T | Coroutine[Any, Any, T]
+"""An answer that is there, or has to be awaited."""
+Until: TypeAlias = Callable[[Callable[[Callable[[], None]], None]], Awaitable[None]]
+"""Waits until the callback that it hands to its argument is called."""
+
+
+async def answer_of(answer: Answer[T]) -> T:
+    """Await the answer if it has to be awaited."""
+    return await answer if isinstance(answer, Coroutine) else answer
+
 
 class Publisher(Protocol):
-    """Who published and wants to know: a channel in confirm mode."""
+    """The publisher of a message that wants to hear of it: a channel in confirm mode, say."""
+
+    @property
+    def origin(self) -> str | None:
+        """The node that numbers these publishes, and the life of it; None: a client of this node.
+
+        With an origin, `sequence` is the number that every copy of a mirrored queue knows.
+        """
+        ...
 
     def confirmed(self, sequence: int) -> None: ...
 
@@ -40,6 +86,11 @@ class PatientPublisher:
     `confirmed` comes when the message is safe after all, or not needed any more.
     """
 
+    @property
+    def origin(self) -> str | None:
+        """Publishes that a master has numbered: mirrors ask for no other number."""
+        return None
+
     def confirmed(self, sequence: int) -> None:
         raise NotImplementedError
 
@@ -48,70 +99,77 @@ class PatientPublisher:
 
 
 class Fetched(NamedTuple):
-    """What basic.get found: a message or none, and how many are left."""
+    """The answer to basic.get: a message or none, and how many are left."""
 
     queued: QueuedMessage | None
     messages_left: int
 
 
-class AbstractQueue:
-    """Everything is done in the order it is asked for; nothing here blocks.
+class QueueCounts(NamedTuple):
+    """How many messages are ready in a queue, and how many consumers it has, wherever they are."""
 
-    What a queue of another node is asked has to be waited for: where `is_remote` is true, the
-    coroutines take the place of `get`, `purge` and the counts.
-    """
+    ready: int
+    consumers: int
+
+
+class AbstractQueue:
+    """Everything is done in the order it is asked for; nothing here blocks."""
 
     record: QueueRecord
     counters: MessageCounters
     settings: QueueSettings
     is_deleted: bool
-    is_remote: bool
 
     def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
-        """Take a message; says TAKEN, PENDING or REJECTED."""
+        """Take a message; returns TAKEN, PENDING or REJECTED."""
         raise NotImplementedError
 
     def publish_again(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
-        """As `publish`: one that somebody may have had from a former home of the queue."""
+        """Take a message that a client may have had from a former master of the queue."""
         return self.publish(message, publisher, sequence)
 
     def acked(self, run: list[QueuedMessage]) -> None:
-        """The client has these for good."""
+        """Remove messages that a client has acknowledged."""
         raise NotImplementedError
 
     def requeued(self, run: list[QueuedMessage]) -> None:
-        """Back to their original positions, to be delivered again."""
+        """Put messages back to their original positions, to be delivered again."""
         raise NotImplementedError
 
     def rejected(self, run: list[QueuedMessage]) -> None:
-        """The client wants none of these: dead-lettered if the queue says where, else dropped."""
+        """Remove messages that a client refuses: dead-letter them if the queue says where."""
         raise NotImplementedError
 
     def consumer_ready(self, consumer: Consumer) -> None:
-        """A parked consumer can take messages again."""
+        """Go on with a parked consumer: it can take messages again."""
         raise NotImplementedError
 
-    def start_consumer(
-        self, consumer: Consumer, started: Callable[[], None]
-    ) -> Coroutine[Any, Any, None] | None:
+    def start_consumer(self, consumer: Consumer, started: Callable[[], None]) -> Answer[None]:
         """Take a consumer, or raise why not; `started` is called before its first delivery."""
         raise NotImplementedError
 
     def remove_consumer(self, consumer: Consumer) -> None:
         raise NotImplementedError
 
-    def get(self) -> QueuedMessage | None:
-        """The head, for basic.get; the caller becomes its holder.
+    def fetch(self, until: Until) -> Answer[Fetched]:
+        """Take the head, for basic.get; the caller becomes its holder."""
+        raise NotImplementedError
 
-        None although `message_count` is not zero means that it is being read from a disk.
+    def counts(self) -> Answer[QueueCounts]:
+        """Return how many messages are ready and how many consumers there are; counts as use."""
+        raise NotImplementedError
+
+    def purge(self) -> Answer[int]:
+        """Remove all messages that are ready; returns how many."""
+        raise NotImplementedError
+
+    def delete_if(
+        self, if_unused: bool, if_empty: bool, remove: Callable[[], Awaitable[None]]
+    ) -> Coroutine[Any, Any, int]:
+        """Have the queue deleted on these conditions; returns how many messages were ready.
+
+        `remove` takes the queue out of the topology, where this node is the one to do that.
         """
-        raise NotImplementedError
-
-    def when_loaded(self, tell: Callable[[], None]) -> None:
-        """Call when what `get` did not find has been read."""
-        raise NotImplementedError
-
-    def purge(self) -> int:
         raise NotImplementedError
 
     def pump(self) -> None:
@@ -119,46 +177,25 @@ class AbstractQueue:
         raise NotImplementedError
 
     def touch(self) -> None:
-        """Somebody uses the queue: x-expires counts from now."""
+        """Note that the queue is used: x-expires counts from now."""
         raise NotImplementedError
 
     def apply_settings(self, settings: QueueSettings) -> None:
-        """The policy has changed."""
+        """Go by other settings: a policy has changed."""
         raise NotImplementedError
 
     def delete(self) -> None:
-        """The queue is gone from the topology."""
+        """End the queue, which is gone from the topology."""
         raise NotImplementedError
 
-    def require_home(self) -> None:
-        """Raises if the node that the queue lives on is down."""
-
-    async def fetch(self) -> Fetched:
-        raise NotImplementedError
-
-    async def counts(self) -> tuple[int, int]:
-        """Ready messages and consumers."""
-        raise NotImplementedError
-
-    async def purge_at_home(self) -> int:
-        raise NotImplementedError
-
-    async def delete_at_home(self, if_unused: bool, if_empty: bool) -> int:
-        raise NotImplementedError
-
-    @property
-    def message_count(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def consumer_count(self) -> int:
-        raise NotImplementedError
+    def require_available(self) -> None:
+        """Raises if the node that has the queue is down."""
 
 
 class Holder:
-    """Who has an unacknowledged message: a consumer, or a channel that used basic.get."""
+    """The holder of an unacknowledged message: a consumer, or a channel that used basic.get."""
 
-    queue: Any
+    queue: AbstractQueue
     unacked: int
 
     def __init__(self, queue: AbstractQueue) -> None:

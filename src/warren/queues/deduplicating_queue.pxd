@@ -36,13 +36,19 @@ cdef class DeduplicatingQueue(Queue):
     cdef dict _named
     cdef bint _is_looking
     cdef list _held
-    @cython.locals(key=bytes, now_ms=int64_t, entry=Remembered, first=Fate)
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
-    @cython.locals(fate=Fate, taken=uint64_t, place=tuple, outcome=int)
-    cdef int _publish_first(
-        self, Remembered entry, MessageType message, object publisher, uint64_t sequence,
+    @cython.locals(key=bytes, now_ms=int64_t, entry=Remembered, first=Fate, fate=Fate, outcome=int)
+    cdef int _publish_once(
+        self, MessageType message, object publisher, uint64_t sequence, bint redelivered,
     ) except -1
-    @cython.locals(entry=Remembered, is_alone=bint, record=MessageType)
+    cdef int _publish_any(
+        self, MessageType message, object publisher, uint64_t sequence, bint redelivered,
+    ) except -1
+    @cython.locals(entry=Remembered, taken=uint64_t, place=tuple, outcome=int)
+    cdef int _publish_first(
+        self, Fate fate, MessageType message, uint64_t sequence, bint redelivered,
+    ) except -1
+    @cython.locals(entry=Remembered, is_alone=bint, record=QueuedType, outcome=int)
     cdef object _keep_id(self, Fate fate, MessageType message, tuple place)
     cdef object settled(self, Fate fate)
     cdef object refused(self, Fate fate)

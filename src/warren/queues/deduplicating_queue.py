@@ -107,7 +107,7 @@ class DeduplicatingQueue(Queue):
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         Queue.__init__(self, record, settings, backing, host)
-        keeper = getattr(backing, "inner", backing)
+        keeper = backing.local()
         assert isinstance(keeper, IdKeepingBacking)
         self.keeper = keeper
         self.duplicates = 0
@@ -131,13 +131,20 @@ class DeduplicatingQueue(Queue):
         self._held: list[tuple[Message, Publisher | None, int, bool]] = []
 
     def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        return self._publish_once(message, publisher, sequence, False)
+
+    def publish_again(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
+        return self._publish_once(message, publisher, sequence, True)
+
+    def _publish_once(
+        self, message: Message, publisher: Publisher | None, sequence: int, redelivered: bool
+    ) -> int:
         if self.is_recalling and not self.is_deleted:
-            again = self.is_redelivering
-            self._held.append((message, publisher, sequence, again))
+            self._held.append((message, publisher, sequence, redelivered))
             return TAKEN if publisher is None else PENDING
         key = None if self.is_deleted else id_of(message)
         if key is None:
-            return Queue.publish(self, message, publisher, sequence)
+            return self._publish_any(message, publisher, sequence, redelivered)
         now_ms = self.host.clock.now_ms() if self._has_ttl else 0
         entry = self._window.find(key, now_ms)
         if entry is not None:
@@ -145,15 +152,23 @@ class DeduplicatingQueue(Queue):
             first = self._fates.get(key)
             return TAKEN if first is None else first.wait(publisher, sequence)
         entry = self._window.add(key, now_ms)
-        return self._publish_first(entry, message, publisher, sequence)
+        origin = None if publisher is None else publisher.origin
+        fate = self._fates[key] = Fate(self, entry, origin)
+        outcome = self._publish_first(fate, message, sequence, redelivered)
+        return REJECTED if outcome == REJECTED else fate.wait(publisher, sequence)
 
-    def _publish_first(
-        self, entry: Remembered, message: Message, publisher: Publisher | None, sequence: int
+    def _publish_any(
+        self, message: Message, publisher: Publisher | None, sequence: int, redelivered: bool
     ) -> int:
-        origin: str | None = getattr(publisher, "origin", None)
-        fate = self._fates[entry.key] = Fate(self, entry, origin)
+        if redelivered:
+            return Queue.publish_again(self, message, publisher, sequence)
+        return Queue.publish(self, message, publisher, sequence)
+
+    def _publish_first(self, fate: Fate, message: Message, sequence: int, redelivered: bool) -> int:
+        """Publish the first message with an id; REJECTED, or `fate` says when it is safe."""
+        entry = fate.entry
         taken, place = self.keeper.taken, self.keeper.next_place(message)
-        outcome = Queue.publish(self, message, fate, sequence)
+        outcome = self._publish_any(message, fate, sequence, redelivered)
         if outcome == REJECTED or fate.unsafe == 0:
             self.refused(fate)
             return REJECTED
@@ -166,17 +181,16 @@ class DeduplicatingQueue(Queue):
         fate.unsafe -= 1
         if fate.unsafe == 0:
             self.settled(fate)
-        return fate.wait(publisher, sequence)
+        return TAKEN
 
     def _keep_id(self, fate: Fate, message: Message, place: Place) -> None:
         """Mirrors are told in the same batch, and a master answers for the whole of it."""
         entry = fate.entry
         is_alone = self.backing is self.keeper
-        record = record_of(entry, place, message.properties.persistent)
-        self._records[entry.key] = self.backing.publish_delivered(
-            record, 0, fate if is_alone else None, 0
-        )
-        if is_alone and self.backing.outcome == PENDING:
+        record = QueuedMessage(record_of(entry, place, message.properties.persistent), 0, 0)
+        self._records[entry.key] = record
+        outcome = self.backing.publish_delivered(record, fate if is_alone else None, 0)
+        if is_alone and outcome == PENDING:
             fate.unsafe += 1
 
     def settled(self, fate: Fate) -> None:
@@ -258,8 +272,9 @@ class DeduplicatingQueue(Queue):
         if key is None or self.is_deleted or self._window.find(key, now_ms) is not None:
             return
         entry = self._window.add(key, now_ms)
-        record = record_of(entry, (level, queued.sequence), queued.message.properties.persistent)
-        self._records[key] = self.backing.publish_delivered(record, 0, None, 0)
+        place, persistent = (level, queued.sequence), queued.message.properties.persistent
+        record = self._records[key] = QueuedMessage(record_of(entry, place, persistent), 0, 0)
+        self.backing.publish_delivered(record, None, 0)
 
     def _learn(self, entry: Remembered, record: QueuedMessage | None) -> None:
         if self._window.find(entry.key, 0) is None:

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from warren.model.deduplication cimport Remembered
-from warren.queues.backing cimport BackingQueue
+from warren.queues.backing cimport Level
 from warren.queues.priority_backing cimport PriorityBacking
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
@@ -15,16 +15,14 @@ cpdef bint is_id(MessageType message) except -1
 cdef class IdKeepingBacking(PriorityBacking):
     cdef public object on_left
     cdef public uint64_t taken
-    cdef BackingQueue _ids
-    @cython.locals(level=int)
+    cdef Level _ids
     cpdef tuple next_place(self, MessageType message)
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
     ) except -1
-    @cython.locals(ids=BackingQueue, queued=QueuedType)
-    cpdef QueuedType publish_delivered(
-        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
-    )
+    cpdef int publish_delivered(
+        self, QueuedType queued, object publisher, uint64_t sequence,
+    ) except -1
     @cython.locals(queued=QueuedType)
     cpdef QueuedType fetch(self, bint ack_required)
     cpdef QueuedType head(self)
@@ -32,4 +30,4 @@ cdef class IdKeepingBacking(PriorityBacking):
     cpdef object ack(self, list run)
     cpdef object requeue(self, list run)
     cpdef int level_number(self, MessageType message) except -1
-    cpdef BackingQueue level(self, int priority)
+    cpdef Level level(self, int priority)

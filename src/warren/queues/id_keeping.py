@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from warren.model.deduplication import Remembered
-from warren.queues.backing import BackingQueue
+from warren.queues.backing import Level
 from warren.queues.boundary import Publisher
 from warren.queues.priority_backing import PriorityBacking
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
@@ -57,12 +57,12 @@ def is_id(message: Message) -> bool:
 class IdKeepingBacking(PriorityBacking):
     """`on_left` hears of each message that is gone for good, but not of a purge."""
 
-    def __init__(self, top_level: int, make_level: Callable[[int], BackingQueue]) -> None:
+    def __init__(self, top_level: int, make_level: Callable[[int], Level]) -> None:
         PriorityBacking.__init__(self, top_level, make_level)
         self.on_left: Callable[[Message], None] | None = None
         self.taken = 0
         """How many messages were ever kept here, if only for a moment."""
-        self._ids: BackingQueue | None = None
+        self._ids: Level | None = None
 
     @property
     def ids_ready(self) -> int:
@@ -71,8 +71,7 @@ class IdKeepingBacking(PriorityBacking):
 
     def next_place(self, message: Message) -> Place:
         """Where the message goes if it comes now."""
-        level = self.level_number(message)
-        return level, getattr(self.level(level), "next_sequence", 0)
+        return self.level_number(message), self.next_sequence_of(message)
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -81,17 +80,12 @@ class IdKeepingBacking(PriorityBacking):
         return PriorityBacking.publish(self, message, expires_at_ms, publisher, sequence)
 
     def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
-        if not is_id(message):
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        if not is_id(queued.message):
             self.taken += 1
-            return PriorityBacking.publish_delivered(
-                self, message, expires_at_ms, publisher, sequence
-            )
-        ids = self.level(IDS_LEVEL)
-        queued = ids.publish_delivered(message, expires_at_ms, publisher, sequence)
-        self.outcome = ids.outcome
-        return queued
+            return PriorityBacking.publish_delivered(self, queued, publisher, sequence)
+        return self.level(IDS_LEVEL).publish_delivered(queued, publisher, sequence)
 
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         if self._ids is not None and self._ids.length:
@@ -124,7 +118,7 @@ class IdKeepingBacking(PriorityBacking):
         if self._ids is not None:
             self._ids.delete()
 
-    def add_level(self, priority: int, level: BackingQueue) -> None:
+    def add_level(self, priority: int, level: Level) -> None:
         if priority == IDS_LEVEL:
             self._ids = level
         else:
@@ -133,14 +127,14 @@ class IdKeepingBacking(PriorityBacking):
     def level_number(self, message: Message) -> int:
         return IDS_LEVEL if is_id(message) else PriorityBacking.level_number(self, message)
 
-    def level(self, priority: int) -> BackingQueue:
+    def level(self, priority: int) -> Level:
         if priority != IDS_LEVEL:
             return PriorityBacking.level(self, priority)
         if self._ids is None:
             self._ids = self._make_level(IDS_LEVEL)
         return self._ids
 
-    def items(self) -> Iterable[tuple[int, BackingQueue]]:
+    def items(self) -> Iterable[tuple[int, Level]]:
         ids = [] if self._ids is None else [(IDS_LEVEL, self._ids)]
         return [*PriorityBacking.items(self), *ids]
 

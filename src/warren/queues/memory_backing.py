@@ -12,37 +12,36 @@ from collections import deque
 from heapq import heappop, heappush, nsmallest
 from itertools import chain, islice
 
-from warren.queues.backing import BackingQueue
+from warren.queues.backing import Level
 from warren.queues.boundary import TAKEN, Publisher
 from warren.wire.codec import Message, QueuedMessage
 
 
-class MemoryBacking(BackingQueue):
+class MemoryBacking(Level):
     def __init__(self) -> None:
         self.length = 0
         self.ready_bytes = 0
         self.unacked_count = 0
-        self.outcome = TAKEN
-        self._next_sequence = 0
+        self.next_sequence = 0
         self._fresh: deque[QueuedMessage] = deque()
         self._returned: list[tuple[int, QueuedMessage]] = []
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
     ) -> int:
-        self._fresh.append(QueuedMessage(message, self._next_sequence, expires_at_ms))
-        self._next_sequence += 1
+        self._fresh.append(QueuedMessage(message, self.next_sequence, expires_at_ms))
+        self.next_sequence += 1
         self.length += 1
         self.ready_bytes += len(message.body)
         return TAKEN
 
     def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
-        queued = QueuedMessage(message, self._next_sequence, expires_at_ms)
-        self._next_sequence += 1
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        queued.sequence = self.next_sequence
+        self.next_sequence += 1
         self.unacked_count += 1
-        return queued
+        return TAKEN
 
     def mark_redelivered(self, message: Message) -> None:
         if self._fresh and self._fresh[-1].message is message:

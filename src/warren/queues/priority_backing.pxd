@@ -1,6 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
-from warren.queues.backing cimport BackingQueue
+from warren.queues.backing cimport BackingQueue, Level
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
 
@@ -12,21 +12,21 @@ cdef class PriorityBacking(BackingQueue):
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
     ) except -1
-    @cython.locals(level=BackingQueue)
-    cpdef QueuedType publish_delivered(
-        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
-    )
-    @cython.locals(level=BackingQueue, queued=QueuedType)
+    cpdef int publish_delivered(
+        self, QueuedType queued, object publisher, uint64_t sequence,
+    ) except -1
+    @cython.locals(level=Level, queued=QueuedType)
     cpdef QueuedType fetch(self, bint ack_required)
-    @cython.locals(level=BackingQueue)
+    @cython.locals(level=Level)
     cpdef QueuedType head(self)
     @cython.locals(queued=QueuedType)
     cpdef object ack(self, list run)
     @cython.locals(queued=QueuedType)
     cpdef object requeue(self, list run)
     cpdef int level_number(self, MessageType message) except -1
-    @cython.locals(level=BackingQueue)
-    cdef BackingQueue _first(self)
-    cdef BackingQueue _level_of(self, MessageType message)
-    @cython.locals(level=BackingQueue)
-    cpdef BackingQueue level(self, int priority)
+    cpdef uint64_t next_sequence_of(self, MessageType message) except? 0
+    @cython.locals(level=Level)
+    cdef Level _first(self)
+    cdef Level _level_of(self, MessageType message)
+    @cython.locals(level=Level)
+    cpdef Level level(self, int priority)

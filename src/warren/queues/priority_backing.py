@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from warren.queues.backing import BackingQueue
+from warren.queues.backing import BackingQueue, Level
 from warren.queues.backing_figures import BackingFigures
-from warren.queues.boundary import TAKEN, Publisher
+from warren.queues.boundary import Publisher
 from warren.wire.codec import Message, QueuedMessage
 
 
 class PriorityBacking(BackingQueue):
-    def __init__(self, max_priority: int, make_level: Callable[[int], BackingQueue]) -> None:
+    def __init__(self, max_priority: int, make_level: Callable[[int], Level]) -> None:
         self.length = 0
         self.ready_bytes = 0
         self.unacked_count = 0
-        self.outcome = TAKEN
         self._max_priority = max_priority
         self._make_level = make_level
-        self._levels: dict[int, BackingQueue] = {}
+        self._levels: dict[int, Level] = {}
         self._is_lazy = False
 
     def publish(
@@ -34,13 +33,10 @@ class PriorityBacking(BackingQueue):
         return self._level_of(message).publish(message, expires_at_ms, publisher, sequence)
 
     def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
         self.unacked_count += 1
-        level = self._level_of(message)
-        queued = level.publish_delivered(message, expires_at_ms, publisher, sequence)
-        self.outcome = level.outcome
-        return queued
+        return self._level_of(queued.message).publish_delivered(queued, publisher, sequence)
 
     def mark_redelivered(self, message: Message) -> None:
         self._level_of(message).mark_redelivered(message)
@@ -142,7 +138,7 @@ class PriorityBacking(BackingQueue):
         self.length = 0
         self.ready_bytes = 0
 
-    def add_level(self, priority: int, level: BackingQueue) -> None:
+    def add_level(self, priority: int, level: Level) -> None:
         """One that has messages from before the start."""
         self._levels[priority] = level
         self._levels = dict(sorted(self._levels.items(), reverse=True))
@@ -152,21 +148,24 @@ class PriorityBacking(BackingQueue):
     def level_number(self, message: Message) -> int:
         return min(message.properties.priority, self._max_priority)
 
-    def items(self) -> Iterable[tuple[int, BackingQueue]]:
+    def next_sequence_of(self, message: Message) -> int:
+        return self._level_of(message).next_sequence
+
+    def items(self) -> Iterable[tuple[int, Level]]:
         """The levels that there are."""
         return self._levels.items()
 
-    def _first(self) -> BackingQueue | None:
+    def _first(self) -> Level | None:
         """The level that is served."""
         for level in self._levels.values():
             if level.length:
                 return level
         return None
 
-    def _level_of(self, message: Message) -> BackingQueue:
+    def _level_of(self, message: Message) -> Level:
         return self.level(self.level_number(message))
 
-    def level(self, priority: int) -> BackingQueue:
+    def level(self, priority: int) -> Level:
         level = self._levels.get(priority)
         if level is None:
             self._levels[priority] = level = self._make_level(priority)

@@ -20,7 +20,6 @@ cdef class Queue(AbstractQueue):
     cdef public bint has_rules
     cdef public bint is_held
     cdef public bint may_expire
-    cdef public bint is_redelivering
     cdef public object expiry_timer
     cdef public int64_t expiry_due_ms
     cdef public object idle_expiry
@@ -29,13 +28,13 @@ cdef class Queue(AbstractQueue):
     cdef public QueueLengths lengths
     @cython.locals(consumer=Consumer)
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
-    @cython.locals(backing=BackingQueue, queued=QueuedType)
+    @cython.locals(outcome=int)
     cdef int _hand_to(
-        self, Consumer consumer, MessageType message, int64_t expires_at_ms, object publisher,
-        uint64_t sequence,
+        self, Consumer consumer, QueuedType queued, object publisher, uint64_t sequence,
     ) except -1
+    @cython.locals(consumer=Consumer, queued=QueuedType, outcome=int)
     cpdef int _publish_by_rules(
-        self, MessageType message, object publisher, uint64_t sequence,
+        self, MessageType message, object publisher, uint64_t sequence, bint redelivered,
     ) except -1
     @cython.locals(waiting=WaitingTimes)
     cdef int _keep(

@@ -10,15 +10,25 @@ anything is delivered or fetched: a client never sees one. Those further back wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from warren.model.clock import TimerHandle
 from warren.model.counters import MessageCounters, QueueLengths
-from warren.model.errors import access_refused
+from warren.model.errors import QueueGone, access_refused, precondition_failed
 from warren.model.records import QueueRecord
+from warren.queues.arrival import Arrival
 from warren.queues.backing import BackingQueue
-from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue, Publisher
+from warren.queues.boundary import (
+    REJECTED,
+    TAKEN,
+    AbstractQueue,
+    Answer,
+    Fetched,
+    Publisher,
+    QueueCounts,
+    Until,
+)
 from warren.queues.consumers import Consumer, ConsumerRotation
 from warren.queues.delivery_limit import with_delivery_count
 from warren.queues.host import DeathReason, QueueHost
@@ -49,9 +59,6 @@ class Queue(AbstractQueue):
         self.exclusive_consumer: Consumer | None = None
         self.active_consumer: Consumer | None = None
         self.is_deleted = False
-        self.is_remote = False
-        self.is_redelivering = False
-        """Whether what is being published may have been delivered before."""
         self.waiting_for_load: list[Callable[[], None]] = []
         self.has_rules = _has_rules(settings)
         self.is_held = False
@@ -76,37 +83,26 @@ class Queue(AbstractQueue):
 
     def publish(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
         if self.has_rules or message.properties.expiration_ms >= 0:
-            return self._publish_by_rules(message, publisher, sequence)
+            return self._publish_by_rules(message, publisher, sequence, False)
         if self.backing.length == 0:
             consumer = self.rotation.next_ready()
             if consumer is not None:
-                return self._hand_to(consumer, message, 0, publisher, sequence)
+                if consumer.no_ack:
+                    consumer.hand_over(message, False)
+                    return TAKEN
+                return self._hand_to(consumer, QueuedMessage(message, 0, 0), publisher, sequence)
         return self._keep(message, 0, publisher, sequence)
 
     def publish_again(self, message: Message, publisher: Publisher | None, sequence: int) -> int:
-        self.is_redelivering = True
-        outcome = self.publish(message, publisher, sequence)
-        self.is_redelivering = False
-        self.backing.mark_redelivered(message)
-        return outcome
+        return self._publish_by_rules(message, publisher, sequence, True)
 
     def _hand_to(
-        self,
-        consumer: Consumer,
-        message: Message,
-        expires_at_ms: int,
-        publisher: Publisher | None,
-        sequence: int,
+        self, consumer: Consumer, queued: QueuedMessage, publisher: Publisher | None, sequence: int
     ) -> int:
         """The queue is empty: straight to the consumer, by way of no queue at all."""
-        if consumer.no_ack:
-            consumer.hand_over(message, self.is_redelivering)
-            return TAKEN
-        backing = self.backing
-        queued = backing.publish_delivered(message, expires_at_ms, publisher, sequence)
-        queued.redelivered = self.is_redelivering
+        outcome = self.backing.publish_delivered(queued, publisher, sequence)
         consumer.deliver(queued)
-        return backing.outcome
+        return outcome
 
     def _keep(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -118,7 +114,7 @@ class Queue(AbstractQueue):
         return self.backing.publish(message, expires_at_ms, publisher, sequence)
 
     def _publish_by_rules(
-        self, message: Message, publisher: Publisher | None, sequence: int
+        self, message: Message, publisher: Publisher | None, sequence: int, redelivered: bool
     ) -> int:
         if self.is_deleted:
             return TAKEN
@@ -132,14 +128,24 @@ class Queue(AbstractQueue):
         if self.backing.length == 0 and not self.is_held:
             consumer = self.rotation.next_ready()
             if consumer is not None:
-                return self._hand_to(consumer, message, expires_at_ms, publisher, sequence)
+                if consumer.no_ack:
+                    consumer.hand_over(message, redelivered)
+                    return TAKEN
+                queued = QueuedMessage(message, 0, expires_at_ms)
+                queued.redelivered = redelivered
+                return self._hand_to(consumer, queued, publisher, sequence)
         if ttl_ms == 0 and self.settings.dead_letter_exchange is None:
             return TAKEN
+        arrival = None
+        if publisher is not None and self._may_drop_at_once(message):
+            publisher = arrival = Arrival(publisher)
         outcome = self._keep(message, expires_at_ms, publisher, sequence)
+        if redelivered:
+            self.backing.mark_redelivered(message)
         self.may_expire = self.may_expire or ttl_ms >= 0
         self._drop_overflow()
         self._schedule_expiry()
-        return outcome
+        return outcome if arrival is None else arrival.answer(outcome)
 
     def _ttl_of(self, message: Message) -> int:
         """Milliseconds the message may wait here; -1 for ever."""
@@ -204,9 +210,27 @@ class Queue(AbstractQueue):
             tell()
 
     def when_loaded(self, tell: Callable[[], None]) -> None:
+        """Call when what `get` did not find has been read."""
         self.waiting_for_load.append(tell)
 
+    def fetch(self, until: Until) -> Answer[Fetched]:
+        queued = self.get()
+        if queued is None and self.backing.length:
+            return self._fetch_loaded(until)
+        return Fetched(queued, self.backing.length)
+
+    async def _fetch_loaded(self, until: Until) -> Fetched:
+        """Wait for the head, which is on a disk."""
+        queued = None
+        while queued is None and self.backing.length:
+            await until(self.when_loaded)
+            if self.is_deleted:  # or another node is its master
+                raise QueueGone(str(self.record))
+            queued = self.get()
+        return Fetched(queued, self.backing.length)
+
     def get(self) -> QueuedMessage | None:
+        """Take the head. None although messages are ready: it is being read (`when_loaded`)."""
         self.touch()
         self._drop_expired()
         queued = self.backing.fetch(True)
@@ -241,8 +265,23 @@ class Queue(AbstractQueue):
         self.backing.ack(run)
         self._dead_letter([queued.message for queued in run], DeathReason.REJECTED)
 
+    def counts(self) -> QueueCounts:
+        self.touch()
+        return QueueCounts(self.backing.length, len(self.consumers))
+
     def purge(self) -> int:
         return self.backing.purge()
+
+    async def delete_if(
+        self, if_unused: bool, if_empty: bool, remove: Callable[[], Awaitable[None]]
+    ) -> int:
+        if if_empty and self.backing.length:
+            raise precondition_failed(f"{self.record} not empty")
+        if if_unused and self.consumers:
+            raise precondition_failed(f"{self.record} in use")
+        ready = self.backing.length
+        await remove()
+        return ready
 
     def apply_settings(self, settings: QueueSettings) -> None:
         """The policy has changed. Times to live are for messages that come from now on."""
@@ -348,6 +387,16 @@ class Queue(AbstractQueue):
             return True
         grown_bytes = backing.ready_bytes + len(message.body)
         return limits.max_length_bytes is not None and grown_bytes > limits.max_length_bytes
+
+    def _may_drop_at_once(self, message: Message) -> bool:
+        """True if the message may be the head that has to make room for itself."""
+        limits = self.settings
+        if limits.overflow is not Overflow.DROP_HEAD:
+            return False
+        bytes_max = limits.max_length_bytes
+        if limits.max_length == 0 or (bytes_max is not None and len(message.body) > bytes_max):
+            return True
+        return limits.top_level is not None and self._would_overflow(message)
 
     def _overflows(self) -> bool:
         """Whether the head is to make room: only drop-head takes back what was accepted."""

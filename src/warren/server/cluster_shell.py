@@ -67,7 +67,6 @@ from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.policy.wanted_copies import Choose
 from warren.queues.delivery import Deliveries
-from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.server.cluster_store import ClusterStore
 from warren.server.connection import AmqpConnection
@@ -221,11 +220,7 @@ class ClusterShell:
 
     def next_sequence(self, name: QueueName) -> int:
         queue = self._context.queue_factory.vhosts[name[0]].queues[name[1]]
-        backing = queue.backing if isinstance(queue, Queue) else None
-        if isinstance(backing, PriorityBacking):
-            levels: list[Any] = [level for _, level in backing.items()]
-            return max((int(level.next_sequence) for level in levels), default=0)
-        return int(getattr(backing, "next_sequence", 0))
+        return queue.backing.used_below() if isinstance(queue, Queue) else 0
 
     def is_disk_doubtful(self, vhost: str) -> bool:
         factory = self._context.queue_factory

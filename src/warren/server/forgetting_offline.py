@@ -53,7 +53,6 @@ class StoredQueue(AbstractQueue):
         self.settings = settings
         self.counters = MessageCounters()
         self.is_deleted = False
-        self.is_remote = True
 
     def apply_settings(self, settings: QueueSettings) -> None:
         self.settings = settings

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from warren.flow.credit cimport Credit as CreditType
-from warren.queues.backing cimport BackingQueue
+from warren.queues.backing cimport Level
 from warren.wire._codec cimport QueuedMessage as QueuedType
 
 cdef uint8_t _VOLATILE
@@ -9,7 +9,7 @@ cdef uint8_t _SEGMENTED
 cdef Py_ssize_t _OVERHEAD
 
 
-cdef class PagedMessages(BackingQueue):
+cdef class PagedMessages(Level):
     cdef public object index
     cdef public bint is_durable
     cdef public bint is_lazy
@@ -19,7 +19,6 @@ cdef class PagedMessages(BackingQueue):
     cdef object _reader
     cdef public CreditType credit
     cdef public object flow
-    cdef public uint64_t next_sequence
     cdef public Py_ssize_t unacked_bytes
     cdef public Py_ssize_t persistent_count
     cdef public Py_ssize_t persistent_bytes

@@ -40,8 +40,7 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from warren.flow.states import FlowRecord
-from warren.queues.backing import BackingQueue
-from warren.queues.boundary import TAKEN
+from warren.queues.backing import Level
 from warren.storage.paging_host import MESSAGE_OVERHEAD_BYTES, QueueIndexClient, Reader
 from warren.storage.states import SEGMENTED, VOLATILE
 from warren.wire.codec import QueuedMessage
@@ -62,7 +61,7 @@ _OVERHEAD = 230
 assert (_VOLATILE, _SEGMENTED, _OVERHEAD) == (VOLATILE, SEGMENTED, MESSAGE_OVERHEAD_BYTES)
 
 
-class PagedMessages(BackingQueue):
+class PagedMessages(Level):
     """The index is made when it is first needed: most queues never need one.
 
     `on_loaded` is called when messages that were asked for in vain have come from the disk.
@@ -79,7 +78,6 @@ class PagedMessages(BackingQueue):
         self.persistent_bytes = 0
         self.unacked_persistent_count = 0
         self.unacked_persistent_bytes = 0
-        self.outcome = TAKEN
         self.index: Any = None
         self.is_durable = is_durable
         self.is_lazy = False

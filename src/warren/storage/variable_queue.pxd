@@ -13,10 +13,9 @@ cdef class VariableQueue(PagedMessages):
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence
     ) except -1
-    @cython.locals(queued=QueuedType)
-    cpdef QueuedType publish_delivered(
-        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence
-    )
+    cpdef int publish_delivered(
+        self, QueuedType queued, object publisher, uint64_t sequence
+    ) except -1
     cdef bint _is_persistent(self, QueuedType queued) noexcept
     cdef void _count_unacked(self, QueuedType queued) noexcept
     cdef void _count_settled(self, QueuedType queued) noexcept

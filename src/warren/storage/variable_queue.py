@@ -57,14 +57,13 @@ class VariableQueue(PagedMessages):
         return outcome
 
     def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
-        queued = QueuedMessage(message, self.next_sequence, expires_at_ms)
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        queued.sequence = self.next_sequence
         self.next_sequence += 1
-        queued.size = len(message.body)
+        queued.size = len(queued.message.body)
         self._count_unacked(queued)
-        self.outcome = self._store(queued, publisher, sequence)
-        return queued
+        return self._store(queued, publisher, sequence)
 
     def mark_redelivered(self, message: Message) -> None:
         tail: Any = self.back if self.back else self.front

@@ -7,12 +7,12 @@ is safe (`committed`) the publishers are told.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 from warren.flow.credit import Credit
 from warren.flow.states import FlowRecord
-from warren.queues.backing import BackingQueue
+from warren.queues.backing import BackingQueue, Level
 from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.wire.codec import Message, QueuedMessage
@@ -30,7 +30,6 @@ class StreamBacking(BackingQueue):
         self.length = 0
         self.ready_bytes = 0
         self.unacked_count = 0
-        self.outcome = PENDING
         self.flow: FlowRecord = FlowRecord()
         self.credit = credit
         self.is_refusing = False
@@ -44,7 +43,7 @@ class StreamBacking(BackingQueue):
         self.flight_bytes = 0
         self._mark = mark
         self.on_deleted: Callable[[], None] | None = None
-        self.look: Callable[[int, int, int], Any] | None = None
+        self.look: Callable[[int, int, int], Awaitable[list[QueuedMessage]]] | None = None
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -146,6 +145,10 @@ class StreamBacking(BackingQueue):
     def mark_redelivered(self, message: Message) -> None:
         """Records are read as often as somebody likes, and have no such mark."""
 
+    def items(self) -> Iterable[tuple[int, Level]]:
+        """None: it is the log that numbers records, by offsets."""
+        return ()
+
     def purge(self) -> int:
         return 0
 
@@ -161,8 +164,7 @@ class StreamBacking(BackingQueue):
 
     async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
         assert self.look is not None, "set by its log"
-        shown: list[QueuedMessage] = await self.look(offset, limit, bytes_max)
-        return shown
+        return await self.look(offset, limit, bytes_max)
 
     def is_in_flow(self, now_ms: int) -> bool:
         return self.flow.is_in_flow(now_ms)

@@ -20,6 +20,14 @@ def nothing() -> None:
     pass
 
 
+async def never(register: object) -> None:
+    raise AssertionError("the other node waits for its disk, nobody else")
+
+
+async def remove() -> None:
+    raise AssertionError("the master removes its queue")
+
+
 def bodies_of(queue: object) -> list[bytes]:
     taken: list[QueuedMessage] = []
     while (queued := queue.get()) is not None:  # type: ignore[attr-defined]
@@ -208,11 +216,11 @@ async def test_get_fetches_from_the_home_and_says_how_many_are_left(link: LinkWo
     queue, remote = await link.declared()
     for i in range(2):
         queue.publish(message(b"%d" % i), None, 0)
-    queued, left = await link.ask(remote.fetch())
+    queued, left = await link.ask(remote.fetch(never))
     assert (queued.message.body, left) == (b"0", 1)
     remote.acked([queued])
-    await link.ask(remote.fetch())
-    assert await link.ask(remote.fetch()) == (None, 0)
+    await link.ask(remote.fetch(never))
+    assert await link.ask(remote.fetch(never)) == (None, 0)
 
 
 async def test_purge_and_delete_are_done_at_the_home(link: LinkWorld) -> None:
@@ -220,10 +228,10 @@ async def test_purge_and_delete_are_done_at_the_home(link: LinkWorld) -> None:
     for _ in range(3):
         queue.publish(message(b"m"), None, 0)
     with pytest.raises(SoftError, match="not empty"):
-        await link.ask(remote.delete_at_home(if_unused=False, if_empty=True))
-    assert await link.ask(remote.purge_at_home()) == 3
+        await link.ask(remote.delete_if(False, True, remove))
+    assert await link.ask(remote.purge()) == 3
     queue.publish(message(b"m"), None, 0)
-    assert await link.ask(remote.delete_at_home(if_unused=False, if_empty=False)) == 1
+    assert await link.ask(remote.delete_if(False, False, remove)) == 1
     assert "q" not in link.world.vhost.queues
 
 
@@ -263,7 +271,7 @@ async def test_a_home_that_dies_after_it_deleted_a_queue_leaves_nobody_waiting(
 ) -> None:
     """It could not answer any more, but the queue is gone, as was asked for."""
     _, remote = await link.declared()
-    deleting = asyncio.ensure_future(remote.delete_at_home(if_unused=False, if_empty=False))
+    deleting = asyncio.ensure_future(remote.delete_if(False, False, remove))
     await asyncio.sleep(0)
     remote.delete()  # the store has told of it
     link.asker.lost()
@@ -283,11 +291,11 @@ async def test_questions_fail_and_publishes_are_refused_until_the_home_can_be_re
     with pytest.raises(SoftError, match="is down or inaccessible"):
         await asyncio.wait_for(asking, 10)
     with pytest.raises(SoftError, match="is down or inaccessible"):
-        remote.require_home()
+        remote.require_available()
     assert answers.refusals == [1]
     assert remote.publish(message(b"2"), answers, 2) == REJECTED
     link.connect()
-    remote.require_home()
+    remote.require_available()
     assert remote.publish(message(b"3"), answers, 3) == PENDING
     link.move()
     assert answers.confirms == [3]

@@ -26,24 +26,6 @@ WHILE_IN_QUEUE = QueueSettings(deduplicates=True)
 WINDOW_OF_TWO = QueueSettings(deduplicates=True, window_size=2)
 
 
-class Numbered(MemoryBacking):
-    """Says which number comes next, as what is on a disk does."""
-
-    next_sequence = 0
-
-    def publish(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> int:
-        self.next_sequence += 1
-        return super().publish(message, expires_at_ms, publisher, sequence)
-
-    def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
-        self.next_sequence += 1
-        return super().publish_delivered(message, expires_at_ms, publisher, sequence)
-
-
 class Disk(MemoryBacking):
     """What is published is safe when the test says so."""
 
@@ -58,11 +40,10 @@ class Disk(MemoryBacking):
         return self._answer_later(publisher, sequence)
 
     def publish_delivered(
-        self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
-    ) -> QueuedMessage:
-        queued = super().publish_delivered(message, expires_at_ms, publisher, sequence)
-        self.outcome = self._answer_later(publisher, sequence)
-        return queued
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        super().publish_delivered(queued, publisher, sequence)
+        return self._answer_later(publisher, sequence)
 
     def _answer_later(self, publisher: Publisher | None, sequence: int) -> int:
         if publisher is None:
@@ -82,6 +63,8 @@ class Disk(MemoryBacking):
 
 
 class Client:
+    origin = None
+
     def __init__(self) -> None:
         self.acks: list[int] = []
         self.nacks: list[int] = []
@@ -108,7 +91,7 @@ class World:
 
     def _level(self, number: int) -> MemoryBacking:
         if not self.is_slow:
-            return Numbered()
+            return MemoryBacking()
         level = self.levels[number] = Disk()
         return level
 

@@ -8,6 +8,7 @@ from warren.cluster.masters import is_masterless
 from warren.cluster.synchronisation import Synchronisation
 from warren.mirror.stream_mirror import StreamMirror
 from warren.queues.boundary import AbstractQueue
+from warren.queues.queue import Queue
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def home_of(queue: AbstractQueue, node: Node) -> str:
     """The name of a node; empty while a mirrored queue is between two homes."""
-    if not queue.is_remote or node.cluster is None:
+    if isinstance(queue, Queue) or node.cluster is None:
         return node.config.name
     return node.cluster.view.master_of(queue.record)
 

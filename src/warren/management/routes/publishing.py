@@ -27,6 +27,7 @@ from warren.management.routes.queues import find_queue, home_of_queue
 from warren.management.views.messages import show_message
 from warren.model.errors import AmqpError, precondition_failed
 from warren.model.limits import SHORTSTR_BYTES_MAX
+from warren.queues.boundary import answer_of
 from warren.server.direct import DirectConnection, PublishRejected
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 from warren.wire.properties import Properties, encode_properties
@@ -173,7 +174,8 @@ async def _fetch(
         queued = await connection.get(queue)
         if queued is None:
             break
-        got.append((queued, connection.vhost.queues[queue].message_count))
+        counts = await answer_of(connection.vhost.queues[queue].counts())
+        got.append((queued, counts.ready))
         room -= len(queued.message.body)
         if len(got) % AT_ONCE_MAX == 0:
             await asyncio.sleep(0)

@@ -40,7 +40,7 @@ NAME_BYTES_MAX: Final = 255
 def _figure(path: str) -> Callable[[AbstractQueue], Json]:
     """What only its home knows of a queue."""
     get = attrgetter(path)
-    return lambda queue: LACKING if queue.is_remote else get(queue)
+    return lambda queue: get(queue) if isinstance(queue, Queue) else LACKING
 
 
 _KEYS: Final[dict[str, Callable[[AbstractQueue], Json]]] = {
@@ -48,12 +48,12 @@ _KEYS: Final[dict[str, Callable[[AbstractQueue], Json]]] = {
     "consumers": _figure("consumer_count"),
     "durable": attrgetter("record.durable"),
     "exclusive": attrgetter("record.exclusive"),
-    "messages": lambda queue: LACKING if queue.is_remote else _messages(queue),
+    "messages": lambda queue: _messages(queue) if isinstance(queue, Queue) else LACKING,
     "messages_ready": _figure("backing.length"),
     "messages_unacknowledged": _figure("backing.unacked_count"),
     "message_bytes_ready": _figure("backing.ready_bytes"),
     "name": attrgetter("record.name"),
-    "state": lambda queue: DOWN if queue.is_remote else RUNNING,
+    "state": lambda queue: RUNNING if isinstance(queue, Queue) else DOWN,
     "type": attrgetter("settings.queue_type.value"),
     "vhost": attrgetter("record.vhost"),
 }
@@ -64,7 +64,7 @@ def _rate(*names: str) -> Callable[[AbstractQueue], Json]:
     places = [MESSAGE_COUNTERS.index(name) for name in names]
 
     def rate(queue: AbstractQueue) -> Json:
-        rates = None if queue.is_remote else queue.counters.rates
+        rates = queue.counters.rates if isinstance(queue, Queue) else None
         return LACKING if rates is None else sum([rates[place] for place in places])
 
     return rate
@@ -82,7 +82,7 @@ def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
     here, now_ms = node.config.name, node.context.clock.now_ms()
 
     def home(queue: AbstractQueue) -> Json:
-        return last_home_of(queue.record, node) if queue.is_remote else here
+        return here if isinstance(queue, Queue) else last_home_of(queue.record, node)
 
     def policy(queue: AbstractQueue) -> Json:
         return policy_of_queue(queue.record, node)["policy"]
@@ -93,8 +93,7 @@ def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
     return {"node": home, "policy": policy, "head_message_age": head_age, **_KEYS, **_RATES}
 
 
-def _messages(queue: AbstractQueue) -> int:
-    assert isinstance(queue, Queue)
+def _messages(queue: Queue) -> int:
     return queue.backing.length + queue.backing.unacked_count
 
 
@@ -134,7 +133,7 @@ async def _list(call: Call) -> Response:
             queue
             for vhost in vhosts
             for queue in vhost.queues.values()
-            if queue.is_remote and home_of(queue, node) not in answering
+            if not isinstance(queue, Queue) and home_of(queue, node) not in answering
             if queue.record.durable or group_of(queue.record, node) is not None
         ]
 

@@ -30,6 +30,7 @@ from warren.management.held_range import HeldRange
 from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.queues import find_queue, queue_exists
+from warren.queues.queue import Queue
 from warren.storage.workers import Workers
 from warren.streams.chunk_format import VERSION
 from warren.streams.log import StreamLog
@@ -120,7 +121,9 @@ async def _cuts(call: Call) -> JsonObject:
 def _copy_for(call: Call) -> StreamLog | None:
     """A copy of this node that has all that is asked for; None if it takes the stream itself."""
     queue = find_queue(call)
-    if queue is None or not queue.is_remote or "from" not in call.query or "to" not in call.query:
+    if queue is None or isinstance(queue, Queue):
+        return None
+    if "from" not in call.query or "to" not in call.query:
         return None
     mirror = stream_copy_of(queue, call.node)
     if mirror is None:

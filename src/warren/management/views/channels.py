@@ -11,6 +11,7 @@ from warren.management.json_types import JsonObject
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_idle_since
 from warren.queues.consumers import Consumer
+from warren.queues.queue import Queue
 from warren.server.connection import AmqpConnection
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def _activity(consumer: Consumer, active: Collection[Consumer]) -> tuple[bool, s
     queue = consumer.queue
     if not queue.settings.single_active_consumer:
         return True, "up"
-    is_active = consumer in active if queue.is_remote else queue.active_consumer is consumer
+    if isinstance(queue, Queue):
+        is_active = queue.active_consumer is consumer
+    else:
+        is_active = consumer in active
     return is_active, "single_active" if is_active else "waiting"
 
 
