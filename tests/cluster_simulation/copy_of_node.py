@@ -95,7 +95,7 @@ class SimCopy:
         record, revision = self.node.stored
         self.tell_ends()
         mirror = self._make_mirror()
-        mirror.levels.update(self.disk.restore(saved))
+        mirror.adopt(self.disk.restore(saved))
         self.replica.record_changed(record, revision)
         for peer in self.world.nodes:
             if peer != self.node.name and not self.world.is_linked(self.node.name, peer):

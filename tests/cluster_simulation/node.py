@@ -139,6 +139,8 @@ class SimNode:
     def _live_again(self) -> None:
         """The session was lost while we lived: what we have is that of a former member."""
         if self.copy is not None:
+            if self.copy.replica.master is not None:
+                self.copy.replica.master.depose()
             self.saved = self.copy.end()
             self.copy = None
         self.has_session = False

@@ -75,10 +75,10 @@ class ReplicaOfNode:
         if is_stream(self.mirrors, self.name):
             return make_stream_mirror(self, levels)
         mirror = Mirror(self.replica.me.id, self._level, self.tell_held, self.disk_failed)
-        for number, level in levels.items():
+        for level in levels.values():
             level.on_loaded = None
             level.forget_reads()
-            mirror.levels[number] = level
+        mirror.adopt(levels)
         return mirror
 
     # Ring and store.
