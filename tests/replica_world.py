@@ -29,6 +29,9 @@ class ReplicaIndex:
         self.live: dict[int, QueuedMessage] = {}
         self.used: set[int] = set()
         self.next_sequence = self.segmented_below = 0
+        self.redelivered_below = 0
+        self.delivered: set[int] = set()
+        """Numbers of messages that the disk knows to have been delivered."""
         self.unsynced: list[QueuedMessage] = []
         self.credit = Credit(1 << 30)
         self.soon: list[Callable[[], None]] = []
@@ -121,10 +124,16 @@ class ReplicaIndex:
     def _copy(self, queued: QueuedMessage) -> QueuedMessage:
         copy = QueuedMessage(queued.message, queued.sequence, queued.expires_at_ms)
         copy.size, copy.state = queued.size, SEGMENTED
+        copy.redelivered = self.was_delivered(queued.sequence)
         self.live[queued.sequence] = copy
         return copy
 
-    def note_delivered(self, index: ReplicaIndex, runs: list[tuple[int, int]]) -> None: ...
+    def was_delivered(self, sequence: int) -> bool:
+        return sequence < self.redelivered_below or sequence in self.delivered
+
+    def note_delivered(self, index: ReplicaIndex, runs: list[tuple[int, int]]) -> None:
+        for first, count in runs:
+            index.delivered.update(range(first, first + count))
 
     def mode_changed(self, queue: VariableQueue, is_lazy: bool) -> None: ...
 

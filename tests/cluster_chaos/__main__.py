@@ -18,6 +18,7 @@ from cluster_chaos.network import enter_own_network
 CANNOT_RUN: Final = 77
 SLOW: Final = "forgive errors while a session was lost though nothing was done to its node"
 LATE: Final = "with --mirrored: consumers always leave some deliveries open"
+STEADY: Final = "with --mirrored: one queue under a steady load, with a backlog"
 ONLY: Final = f"with --mirrored: these, in this order, of {', '.join(HARMS)}"
 
 
@@ -26,6 +27,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0, help="for about how long")
     parser.add_argument("--mirrored", action="store_true", help="with mirrored queues")
     parser.add_argument("--late", action="store_true", help=LATE)
+    parser.add_argument("--steady", action="store_true", help=STEADY)
     parser.add_argument("--only", default="", help=ONLY)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--round", type=float, default=40.0, help="seconds of harm per round")
@@ -44,6 +46,7 @@ def make_chaos(directory: Path, options: argparse.Namespace) -> Chaos:
         return Chaos(directory, options.seed)
     chaos = MirroredChaos(directory, options.seed, options.only)
     chaos.is_late = options.late
+    chaos.is_steady = options.steady
     return chaos
 
 

@@ -9,6 +9,7 @@ nobody uses it again. All else has to be as it was answered, on every node and i
 3. a confirmed persistent message on a durable queue was delivered or is there;
 4. nothing comes that was never published, and of a message that comes more than once all copies
    but one are marked as redelivered. (Which of them a client has read first proves nothing.)
+5. what is not marked is newer than all that this channel has had of the same publisher (`order`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Final, TypeAlias
 
-from cluster_chaos.copies import a_master, lacking
+from cluster_chaos.copies import EVERYWHERE, POLICIES, a_master, groups_and_lives, lacking
 from cluster_chaos.faults import (
     CUT_S_MAX,
     DOWN_S_MAX,
@@ -28,12 +28,15 @@ from cluster_chaos.faults import (
 )
 from cluster_chaos.world import ChaosNode, World
 from warren.metadata.store import MetadataError
+from warren.mirror.group_record import node_of
 
 Harm: TypeAlias = Callable[[World, random.Random, float], Iterator[str]]
 Fault: TypeAlias = Callable[[World, ChaosNode], AbstractContextManager[None]]
 
 IN_SYNC_S_MAX: Final = 300.0
 FULL_S_MAX: Final = 8.0
+WITHIN_S: Final = 60.0
+REST_S_MAX: Final = 5.0
 REFILL_S: Final = 0.1
 
 
@@ -89,6 +92,40 @@ def rolling_restart(world: World, chance: random.Random, seconds: float) -> Iter
         node.end(signal.SIGTERM)
         node.start()
         world.await_ready()
+    await_in_sync(world)
+
+
+def drain_and_rebalance(world: World, chance: random.Random, seconds: float) -> Iterator[str]:
+    """Nodes give up their masters and clients, come back, and get masters again."""
+    for node in chance.sample(world.nodes, len(world.nodes)):
+        await_in_sync(world)
+        maintenance = f"/api/warren/nodes/{node.name}/maintenance"
+        yield f"drain {node.name}"
+        node.ask(maintenance, "PUT", {"drained": True}, WITHIN_S)
+        time.sleep(chance.uniform(0, REST_S_MAX))
+        yield f"revive {node.name}"
+        node.ask(maintenance, "PUT", {"drained": False}, WITHIN_S)
+        await_in_sync(world)
+        done = world.nodes[0].ask("/api/warren/rebalance", "POST", {}, WITHIN_S)
+        yield f"rebalanced: {done}"
+    await_in_sync(world)
+
+
+def move_by_policy(world: World, chance: random.Random, seconds: float) -> Iterator[str]:
+    """A policy of higher priority wants all copies of a queue elsewhere, and goes again."""
+    path = "/api/policies/%2F/elsewhere"
+    for queue in chance.sample(EVERYWHERE, len(EVERYWHERE)):
+        await_in_sync(world)
+        groups, _ = groups_and_lives(world)
+        leader = node_of(groups[queue].leader)
+        others = [node.name for node in world.nodes if node.name != leader]
+        chance.shuffle(others)
+        definition = {**POLICIES["all"], "ha-mode": "nodes", "ha-params": others}
+        body = {"pattern": f"^{queue}$", "definition": definition, "priority": 1}
+        yield f"{queue} from {leader} to {others}"
+        world.nodes[0].ask(path, "PUT", body)
+        time.sleep(chance.uniform(0, REST_S_MAX))
+        world.nodes[0].ask(path, "DELETE")
     await_in_sync(world)
 
 
@@ -149,6 +186,8 @@ HARMS: Final[dict[str, Harm]] = {
     "one-way": gently(cut_from_node, CUT_S_MAX),
     "halves": halves,
     "rolling-restart": rolling_restart,
+    "drain": drain_and_rebalance,
+    "policy": move_by_policy,
     "all-down-up": all_down_up,
     "disk-full": fill_disk,
     "storm": hurt,

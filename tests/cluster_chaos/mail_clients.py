@@ -10,6 +10,7 @@ from typing import Any, Final
 from acceptance.raw_client import BODY, HEADER, METHOD, Frame, encode_properties
 from acceptance.raw_methods import decode_method
 from cluster_chaos.clients import ChaosClient
+from cluster_chaos.order import Order
 from cluster_chaos.talking import ANSWER_S_MAX, ConnectionClosed, Hangs, Talk
 
 WINDOW: Final = 50
@@ -27,17 +28,21 @@ class Publisher(ChaosClient):
     queues: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     """These get a few messages only, since nobody may consume them for a while."""
+    prioritised: tuple[str, ...] = ()
+    """In these, each priority has an order of its own."""
     pause_s = 0.05
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._number = 0
+        self._connections = 0
         self.kept_so_far = 0
         self._sent = 0
         self._open: dict[int, str] = {}
 
     def prepare(self, talk: Talk) -> None:
         self._sent = 0
+        self._connections += 1
         self._open.clear()  # nobody will answer for them
         talk.ask("confirm.select")
 
@@ -59,11 +64,15 @@ class Publisher(ChaosClient):
     def _publish(self, talk: Talk, queue: str) -> None:
         self._number += 1
         self._sent += 1
-        id_ = f"{queue}/{self.name}.{self._number}"
+        priority = self.chance.randrange(4)
+        stream = f"{queue}/{self.name}.{self._connections}"
+        if queue in self.prioritised:
+            stream += f".{priority}"
+        id_ = f"{stream}.{self._number}"
         self._open[self._sent] = id_
         self.expected.published(id_)
         body = id_.encode() + b" " * self.chance.choice([0, 1000])
-        properties = encode_properties(delivery_mode=2, priority=self.chance.randrange(4))
+        properties = encode_properties(delivery_mode=2, priority=priority)
         talk.client.publish(1, body, properties, routing_key=queue, mandatory=True)
 
     def _answers(self, talk: Talk, open_max: int) -> None:
@@ -112,6 +121,7 @@ class Consumer(ChaosClient):
     queues: tuple[str, ...] = ()
     hurry = False
     """Take all there is and acknowledge it."""
+    prefetch = PREFETCH
     unsettled = 0
     """So many deliveries are always left open."""
 
@@ -119,7 +129,8 @@ class Consumer(ChaosClient):
         self._header: tuple[int, bool, int] | None = None
         self._body = b""
         self._unsettled: deque[int] = deque()
-        talk.ask("basic.qos", prefetch_count=PREFETCH)
+        self._order = Order()
+        talk.ask("basic.qos", prefetch_count=self.prefetch)
         for queue in self.queues:  # the answer to one may come after deliveries of another
             talk.send("basic.consume", queue=queue, consumer_tag=queue)
 
@@ -153,9 +164,16 @@ class Consumer(ChaosClient):
             self._body += frame.payload
         if len(self._body) == size:
             self._header = None
-            self.expected.received(self._body.decode().rstrip(), redelivered)
+            self._received(self._body.decode().rstrip(), redelivered)
             self._unsettled.append(tag)
             self._settle(talk, 0 if self.hurry else self.unsettled)
+
+    def _received(self, id_: str, is_redelivered: bool) -> None:
+        self.expected.received(id_, is_redelivered)
+        problem = self._order.broken_by(id_, is_redelivered)
+        if problem:
+            self.expected.count("out of order")
+            self.expected.complain(f"{self.name} at {self.node.name}: {problem}")
 
     def _settle(self, talk: Talk, left: int) -> None:
         """All but the last few, so that there is always something that a failover gives back."""

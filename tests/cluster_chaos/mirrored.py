@@ -1,10 +1,12 @@
 """Chaos with mirrored queues: other harm, and one expectation more.
 
-    scripts/chaos --mirrored --minutes 10 [--seed 1] [--only kill,halves]
+    scripts/chaos --mirrored --minutes 10 [--seed 1] [--only kill,halves] [--steady]
 
 Queues have copies on all nodes or on two, one has priorities, one is lazy, two are left to fill.
 Each round does one kind of harm (`harms`), until all have had their turn; then they are shuffled
-again. When a round is over all copies have to be there and in sync.
+again. When a round is over all copies have to be there and in sync. With `--steady` there is one
+queue with a backlog, four publishers at 250 messages a second and four consumers that acknowledge
+nine tenths of that.
 """
 
 from __future__ import annotations
@@ -24,11 +26,15 @@ from cluster_chaos.copies import (
 )
 from cluster_chaos.harms import HARMS, NO_NACKS
 from cluster_chaos.mail_clients import Consumer, Emptier, Publisher
+from cluster_chaos.steady_clients import SlowConsumer, SteadyPublisher
 from cluster_chaos.talking import Talk
 from warren.metadata.store import MetadataError
 
 EMPTY_EVERY: Final = 3
 UNSETTLED: Final = 5
+STEADY_QUEUE: Final = "all-0"
+STEADY_CLIENTS: Final = 4
+PRIORITISED: Final = tuple(q for q, given in ARGUMENTS.items() if "x-max-priority" in given)
 
 
 class MirroredChaos(Chaos):
@@ -38,6 +44,7 @@ class MirroredChaos(Chaos):
     def __init__(self, directory: Path, seed: int, only: Sequence[str] = ()) -> None:
         super().__init__(directory, seed)
         self.is_late = False
+        self.is_steady = False
         self._kinds = list(only or HARMS)
         self._is_shuffled = not only
         self._to_come: list[str] = []
@@ -64,11 +71,25 @@ class MirroredChaos(Chaos):
             talk.close()
 
     def _make_clients(self) -> None:
+        if self.is_steady:
+            self._make_steady_clients()
+        else:
+            self._make_random_clients()
+
+    def _make_steady_clients(self) -> None:
+        for number in range(STEADY_CLIENTS):
+            nodes = [self._node(number), self._node(number + 1)]
+            publisher = cast(Publisher, self._add(SteadyPublisher, f"publisher{number}", nodes))
+            consumer = cast(Consumer, self._add(SlowConsumer, f"consumer{number}", nodes))
+            publisher.queues = consumer.queues = (STEADY_QUEUE,)
+
+    def _make_random_clients(self) -> None:
         consumed = [queue for queue in QUEUES if queue not in KEPT]
         for number in range(len(self.world.nodes)):
             for name, nodes in (("publisher", [self._node(number)]), ("nomad", self.world.nodes)):
                 publisher = cast(Publisher, self._add(Publisher, f"{name}{number}", nodes))
                 publisher.queues, publisher.kept = tuple(consumed), KEPT
+                publisher.prioritised = PRIORITISED
             consumer = cast(Consumer, self._add(Consumer, f"consumer{number}", self.world.nodes))
             consumer.queues = tuple(self.chance.sample(consumed, 2))
         everything = cast(Consumer, self._add(Consumer, "omnivore", self.world.nodes))

@@ -17,6 +17,7 @@ from warren.mirror.gm import GroupMember
 from warren.mirror.gm_rounds import Rounds
 from warren.mirror.group_record import GroupRecord, promote
 from warren.mirror.master import MasterBacking
+from warren.mirror.mirror import Mirror
 from warren.mirror.replica import Replica
 from warren.mirror.ring_view import RingView
 from warren.wire.codec import QueuedMessage
@@ -95,6 +96,15 @@ def forget_a_requeue() -> Iterator[None]:
         yield
 
 
+def trust_old_marks() -> AbstractContextManager[object]:
+    """A copy that comes back takes what it never delivered itself for new, whoever led since."""
+
+    def follow(self: Mirror) -> None:
+        self.is_marked = True
+
+    return patch.object(Mirror, "follow", follow)
+
+
 BREAKS: Final[dict[str, Break]] = {
     make.__name__.replace("_", "-"): make
     for make in (
@@ -104,5 +114,6 @@ BREAKS: Final[dict[str, Break]] = {
         drop_an_alias,
         promote_an_unsynced_mirror,
         forget_a_requeue,
+        trust_old_marks,
     )
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_simulation.disk import SavedDisk, SimDisk
+from cluster_simulation.publishers import Span
 from cluster_simulation.synchronising import SimSynchronising
 from warren.mirror.frames import Frame, Payload
 from warren.mirror.gm_events import Timer
@@ -96,7 +97,7 @@ class SimCopy:
         record, revision = self.node.stored
         self.tell_ends()
         mirror = self._make_mirror()
-        mirror.levels.update(self.disk.restore(saved))
+        mirror.adopt(self.disk.restore(saved))
         self.replica.record_changed(record, revision)
         for peer in self.world.nodes:
             if peer != self.node.name and not self.world.is_linked(self.node.name, peer):
@@ -289,15 +290,16 @@ class SimCopy:
     def origin(self) -> str:
         return self.node.origin
 
-    def published(self, origin: str, lowest: int, publishes: list[tuple[int, Message]]) -> None:
-        """From `lowest` on nothing of this origin has been answered yet."""
+    def published(self, origin: str, span: Span, publishes: list[tuple[int, Message]]) -> None:
         master = self.replica.master
         if master is None or master.is_deposed or self.has_ended:
             return
         for number, message in publishes:
-            last = max(self._received(master, origin), lowest - 1)
+            last = max(self._received(master, origin), span.lowest - 1)
             if number == last + 1:
                 self._publish(master, origin, number, message)
+                if number <= span.doubtful:
+                    master.mark_redelivered(message)
             elif number <= last:
                 self._answer_again(master, origin, number)
 
@@ -309,7 +311,7 @@ class SimCopy:
     def _publish(self, master: MasterBacking, origin: str, number: int, message: Message) -> None:
         level = 0 if master.levels is None else master.levels.level_number(message)
         sequence = master.next_sequences().get(level, 0)
-        self.witness.taken(int(message.body), level, sequence)
+        self.witness.taken(int(message.body), origin, level, sequence)
         self._pending.add((origin, number))
         desk = self._desks.get(origin)
         if desk is None:
@@ -370,7 +372,8 @@ class SimCopy:
         fate = self.dice.random()
         if fate < 0.95 or self.world.is_peaceful:
             delay_us = self.dice.randint(1_000, 100_000)
-            self.later(delay_us, lambda: self._return(place, is_ack=fate < 0.75))
+            settle = self._ack_upto if fate < 0.15 else self._return
+            self.later(delay_us, lambda: settle(place, is_ack=fate < 0.75))
 
     def _return(self, place: tuple[int, int], is_ack: bool) -> None:
         master, queued = self.replica.master, self.outstanding.pop(place, None)
@@ -381,7 +384,14 @@ class SimCopy:
             master.ack([queued])
         else:
             self.witness.returned(self, queued, place)
+            queued.redelivered = True  # as a queue marks it
             master.requeue([queued])
+
+    def _ack_upto(self, place: tuple[int, int], is_ack: bool) -> None:
+        """Acknowledge all of a level that consumers have, up to this one."""
+        for level, sequence in sorted(self.outstanding):
+            if level == place[0] and sequence <= place[1]:
+                self._return((level, sequence), is_ack)
 
     def lose_consumers(self) -> None:
         """Their connections break: all that they had comes back."""

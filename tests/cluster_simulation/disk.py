@@ -18,6 +18,8 @@ class Written(NamedTuple):
 
     sequence: int
     message: Message
+    is_redelivered: bool
+    """True if a consumer may have had it, as far as the disk knows."""
 
 
 SavedDisk = dict[int, list[Written]]
@@ -75,11 +77,11 @@ class SimIndex(ReplicaIndex):
         return not (self.unsynced or self.soon or self.reads)
 
     def saved(self, dice: random.Random) -> list[Written]:
-        """What a kill leaves."""
+        """Return what a kill leaves, with the marks that a stop in good order writes down."""
         kept = {s: q for s, q in self._gone.items() if dice.random() < 0.5}
         kept |= {s: q for s, q in self.live.items() if q.state in (JOURNALED, SEGMENTED)}
         return [
-            Written(sequence, kept[sequence].message)
+            Written(sequence, kept[sequence].message, self.was_delivered(sequence))
             for sequence in sorted(kept)
             if kept[sequence].message.properties.persistent
         ]
@@ -100,13 +102,23 @@ class SimDisk(Replica):
         """Levels with what an earlier life left."""
         for number, written in saved.items():
             level = self.level(number)
-            for sequence, message in written:
+            for sequence, message, is_redelivered in written:
                 level.next_sequence = sequence
                 level.publish(message, 0, None, 0)
+                if is_redelivered:
+                    self._mark_last(number)
         self.sync()
         return dict(self.levels)
 
+    def _mark_last(self, number: int) -> None:
+        level, index = self.levels[number], self.indexes[number]
+        last = (level.back or level.front)[-1]
+        last.redelivered = True
+        index.delivered.add(last.sequence)
+
     def saved(self, dice: random.Random) -> SavedDisk:
+        for number, index in self.indexes.items():
+            index.note_delivered(index, self.levels[number].delivered_runs())
         return {number: index.saved(dice) for number, index in self.indexes.items()}
 
     def work(self, dice: random.Random) -> bool:

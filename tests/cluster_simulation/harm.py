@@ -103,7 +103,7 @@ class Harm:
 
         def end() -> None:
             if node.is_up and node.boots == boot and not self._world.is_peaceful:
-                node.kill()
+                node.stop()
                 self._world.store.end_session(node.name, life)
                 self._then(lambda: node.is_up or node.start())
 

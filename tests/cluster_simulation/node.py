@@ -139,12 +139,26 @@ class SimNode:
     def _live_again(self) -> None:
         """The session was lost while we lived: what we have is that of a former member."""
         if self.copy is not None:
+            if self.copy.replica.master is not None:
+                self.copy.replica.master.depose()
             self.saved = self.copy.end()
             self.copy = None
         self.has_session = False
         self._begin_life()
 
     def kill(self) -> None:
+        self._go_down()
+        # Who had what is only known after a stop in good order.
+        for number, written in self.saved.items():
+            self.saved[number] = [each._replace(is_redelivered=True) for each in written]
+
+    def stop(self) -> None:
+        """Go down in good order: consumers return what they have, the disk notes who had what."""
+        if self.copy is not None:
+            self.copy.lose_consumers()
+        self._go_down()
+
+    def _go_down(self) -> None:
         self.is_up = self.has_session = self.is_paused = False
         if self.copy is not None:
             self.saved = self.copy.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from replica_world import PERSISTENT, TRANSIENT
 from warren.wire.codec import Message, PropertyBlock
@@ -17,6 +17,15 @@ SENT_AGAIN_MAX: Final = 50
 ROUTE_KEY: Final = b"\x00\x01q"
 
 
+class Span(NamedTuple):
+    """What a publisher knows of its publishes when it sends some."""
+
+    lowest: int
+    """The first one that has no answer."""
+    doubtful: int
+    """The last one that a former master may have had, and delivered."""
+
+
 @dataclass
 class Publisher:
     """That of one boot of one node."""
@@ -24,6 +33,10 @@ class Publisher:
     origin: str
     number: int = 0
     unanswered: dict[int, Message] = field(default_factory=dict)
+    leader: str = ""
+    """The master that publishes were last sent to."""
+    sent: int = 0
+    doubtful: int = 0
 
 
 class Publishers:
@@ -71,11 +84,14 @@ class Publishers:
         leader = None if record is None else record.find(record.leader)
         if leader is None:
             return
-        lowest = next(iter(publisher.unanswered))
+        if publisher.leader != leader.id:
+            publisher.leader, publisher.doubtful = leader.id, publisher.sent
+        publisher.sent = max(publisher.sent, publishes[-1][0])
+        span = Span(next(iter(publisher.unanswered)), publisher.doubtful)
 
         def arrive(at: SimNode) -> None:
             if at.copy is not None:
-                at.copy.published(publisher.origin, lowest, publishes)
+                at.copy.published(publisher.origin, span, publishes)
 
         if leader.node == node.name:
             arrive(node)

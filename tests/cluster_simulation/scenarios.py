@@ -7,6 +7,7 @@ from typing import Final
 
 from cluster_simulation.fences import FENCES
 from cluster_simulation.full_disks import FULL_DISKS
+from cluster_simulation.master_changes import MASTER_CHANGES
 from cluster_simulation.partitions import PARTITIONS
 from cluster_simulation.run import simulate
 from cluster_simulation.summary import Summary
@@ -37,8 +38,9 @@ def scripted(script: Callable[[int], World]) -> Life:
     return live
 
 
+SCRIPTS: Final = FENCES | PARTITIONS | FULL_DISKS | MASTER_CHANGES
 SCENARIOS: Final[dict[str, Life]] = {
     "random": random_life,
     "multicast": multicast,
-    **{name: scripted(script) for name, script in (FENCES | PARTITIONS | FULL_DISKS).items()},
+    **{name: scripted(script) for name, script in SCRIPTS.items()},
 }

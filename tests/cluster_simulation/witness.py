@@ -10,6 +10,8 @@ While things happen:
     E5        who leads was in sync, unless the policy takes the loss
     FIFO      in an epoch messages are first delivered in the order of their numbers, and none
               again that was not returned
+    order     whoever leads: a message without the mark `redelivered` was never delivered before,
+              and comes after all that its publisher published before what was delivered
 
 At the end, when all copies are where they should be and the cluster is at rest:
 
@@ -52,6 +54,12 @@ class Witness:
         self._epoch = 0
         self._actor = ""
         self._epochs_seen: dict[str, int] = {}
+        self._origins: dict[int, str] = {}
+        """The publisher of each body."""
+        self._had: set[int] = set()
+        """Bodies that were delivered, by any master."""
+        self._highest: dict[tuple[str, int], int] = {}
+        """The newest body of each publisher, at each level, that was delivered by any master."""
         self._first: dict[int, int] = {}
         """By level: the last number that was delivered for the first time in this epoch."""
         self._with_consumers: set[Place] = set()
@@ -90,8 +98,9 @@ class Witness:
 
     # Clients.
 
-    def taken(self, body: int, level: int, sequence: int) -> None:
+    def taken(self, body: int, origin: str, level: int, sequence: int) -> None:
         self.places[body] = (level, sequence)
+        self._origins[body] = origin
 
     def confirms(self, copy: SimCopy, body: int) -> None:
         """The master says so; whether the client hears it is another matter."""
@@ -132,6 +141,20 @@ class Witness:
         elif place not in self._returned:
             raise Violation(f"FIFO: {body} at {place} comes after {self._first[level]}")
         self._with_consumers.add(place)
+        self._is_in_order(queued, level)
+
+    def _is_in_order(self, queued: QueuedMessage, level: int) -> None:
+        """As one consumer sees it that gets everything and lives through all masters."""
+        body = int(queued.message.body)
+        publisher = (self._origins[body], level)
+        highest = self._highest.get(publisher, 0)
+        if not queued.redelivered:
+            if body < highest:
+                raise Violation(f"order: {body} of {publisher} comes as new after {highest}")
+            if body in self._had:
+                raise Violation(f"order: {body} is delivered again, without the mark")
+        self._had.add(body)
+        self._highest[publisher] = max(highest, body)
 
     def acked(self, copy: SimCopy, queued: QueuedMessage, place: Place) -> None:
         self._with_consumers.discard(place)

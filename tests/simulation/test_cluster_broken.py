@@ -16,6 +16,7 @@ WHERE = {
     "drop-an-alias": ("random", 0),
     "promote-an-unsynced-mirror": ("random", 0),
     "forget-a-requeue": ("random", 0),
+    "trust-old-marks": ("rolling-restarts", 0),
 }
 
 

@@ -118,11 +118,13 @@ class NodeReplica:
             assert isinstance(log, StreamLog), "the copy of a stream is a log"
             return StreamMirror(self.replica.me.id, log, self.tell_held, self.disk_failed)
         mirror = Mirror(self.replica.me.id, self._level, self.tell_held, self.disk_failed)
+        adopted: dict[int, VariableQueue] = {}
         for number, level in levels.items():
             assert isinstance(level, VariableQueue), "only streams are kept in logs"
             level.on_loaded = None
             level.forget_reads()
-            mirror.levels[number] = level
+            adopted[number] = level
+        mirror.adopt(adopted)
         return mirror
 
     # Ring and store.

@@ -320,8 +320,9 @@ class MasterBacking(BackingQueue):
         self.numbers = dict(mirror.numbers)
         self.local_number = self.numbers.pop(self.origin, 0)
         self._mirror = mirror
-        for level in mirror.levels.values():
-            offer_again(level)
+        if mirror.is_marked:
+            for level in mirror.levels.values():
+                offer_again(level)
 
     @property
     def is_settled(self) -> bool:
@@ -488,6 +489,8 @@ class MasterBacking(BackingQueue):
     def depose(self) -> list[Unconfirmed]:
         """Another one is master now. What our own clients wait for; the rest asks for itself."""
         self.is_deposed = True
+        for queued in self.unacked.values():
+            queued.redelivered = True
         self.inner.requeue(list(self.unacked.values()))
         self.unacked.clear()
         self.under_way.close()

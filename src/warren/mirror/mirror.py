@@ -6,12 +6,18 @@ are told, and its own beginning is one of the instructions, in the same order fo
 
 `held` is the number of a batch: everything up to there is here, and on disk as far as it must be.
 That is what the master waits for before it confirms.
+
+A mirror does not know what the master delivers, so **all of its messages count as delivered**, and
+are marked as redelivered: what the master sends, when it comes; what an earlier life of the copy
+left (`adopt`), once another node leads (`follow`). That life may have been the master's: then
+messages that nobody had had yet are unmarked. If they stayed so, a copy that comes back and leads
+again would deliver as new what others have delivered since.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from warren.mirror.coverage import count_below
 from warren.mirror.instructions import (
@@ -29,7 +35,15 @@ from warren.mirror.origins import make_room_for
 from warren.mirror.received import Received
 from warren.queues.boundary import TAKEN
 from warren.storage.held_numbers import held_runs
-from warren.storage.replication import put_at, put_older, put_run, remove, remove_span, retain
+from warren.storage.replication import (
+    mark_all,
+    put_at,
+    put_older,
+    put_run,
+    remove,
+    remove_span,
+    retain,
+)
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message
 
@@ -59,6 +73,8 @@ class Mirror:
         self.number = 0
         """Of the last batch that came."""
         self.held = 0
+        self.is_marked = True
+        """True if every message here is marked as redelivered."""
         self._make_level = level
         self._on_held = on_held
         self._on_failed = on_failed
@@ -102,6 +118,18 @@ class Mirror:
             self._purge(instruction)
 
     # Coming back.
+
+    def adopt(self, levels: Mapping[int, VariableQueue]) -> None:
+        """Begin with the messages that an earlier life of this copy left."""
+        self.levels.update(levels)
+        self.is_marked = not self.levels
+
+    def follow(self) -> None:
+        """Mark every message: another node leads, or was the last to, and may have delivered it."""
+        if not self.is_marked:
+            self.is_marked = True
+            for level in self.levels.values():
+                mark_all(level)
 
     def stand_still(self) -> tuple[list[Run], dict[int, int]]:
         """What is here from before, and below which numbers, by level, there may have been more.

@@ -326,6 +326,8 @@ class Replica:
         record = self.record
         if self.is_stopped or record is None:
             return
+        if self.mirror is not None and node_of(record.leader) != self.me.node:
+            self.mirror.follow()
         if not record.is_live(self.me.id):
             self._reclaim(record)
             return

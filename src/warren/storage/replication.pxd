@@ -20,6 +20,8 @@ cpdef int put_older(
     VariableQueueType queue, uint64_t sequence, MessageType message, int64_t expires_at_ms,
     object publisher,
 ) except -1
+@cython.locals(queued=QueuedType)
+cpdef object mark_all(VariableQueueType queue)
 @cython.locals(end=uint64_t, gone=list, paged_out=Py_ssize_t, queued=QueuedType, sizes=Py_ssize_t)
 cpdef object remove(
     VariableQueueType queue, uint64_t first, Py_ssize_t count, Py_ssize_t body_bytes

@@ -92,9 +92,18 @@ def put_older(
 
 
 def offer_again(queue: VariableQueue) -> None:
-    """The master before us may have given any of these to a client, those on disk, too."""
+    """Mark what is on disk as redelivered: the last master may have given it to a client.
+
+    What is in memory was marked when it came to the mirror (`put_at`, `mark_all`).
+    """
     if queue.index is not None:
         queue.index.redelivered_below = queue.next_sequence
+
+
+def mark_all(queue: VariableQueue) -> None:
+    """Mark every message in memory as redelivered."""
+    for queued in queue.in_memory():
+        queued.redelivered = True
 
 
 def retain(queue: VariableQueue, runs: Sequence[tuple[int, int]], end: int) -> None:

@@ -175,7 +175,7 @@ class VariableQueue(PagedMessages):
     def purge(self) -> int:
         count = self.length
         if self.index is not None:
-            self.index.ack(self._in_memory())
+            self.index.ack(self.in_memory())
             if self.delta_count:
                 self.index.ack_range(self.delta_start, self.delta_end)
         self._forget()
@@ -239,7 +239,7 @@ class VariableQueue(PagedMessages):
 
     def delivered_runs(self) -> list[tuple[int, int]]:
         """What somebody has had before, as (first, count): a clean stop writes it down."""
-        had = [queued.sequence for queued in self._in_memory() if queued.redelivered]
+        had = [queued.sequence for queued in self.in_memory() if queued.redelivered]
         return runs_of_sequences(sorted(had))
 
     def figures(self) -> BackingFigures:
@@ -280,7 +280,7 @@ class VariableQueue(PagedMessages):
     def is_in_flow(self, now_ms: int) -> bool:
         return self.flow.is_in_flow(now_ms)
 
-    def _in_memory(self) -> list[QueuedMessage]:
+    def in_memory(self) -> list[QueuedMessage]:
         returned = [queued for _, queued in self.returned]
         return [*returned, *self.front, *self.leaving, *self.back]
 

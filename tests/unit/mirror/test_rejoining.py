@@ -68,7 +68,8 @@ class Rejoining(ReplicaWorld):
             lambda held: self.master.held(name, held),
             lambda: self.failed.append(name),
         )
-        mirror.levels.update(replica.levels)
+        mirror.adopt(replica.levels)
+        mirror.follow()
         self.mirrors[name] = mirror
         return begin_with(self.master, name, Remains(*mirror.stand_still()))
 
