@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -24,17 +25,21 @@ from typing import Final, TypeAlias
 from acceptance.raw_client import METHOD, ConnectionEnded, RawClient, encode_properties
 from acceptance.raw_methods import decode_method
 from broker_process import Address
+from cluster_chaos.copies import groups_and_lives
 from cluster_chaos.failover import QUEUE, Failover, SteadyPublisher
 from cluster_chaos.faults import cut
 from cluster_chaos.network import enter_own_network
 from cluster_chaos.world import ChaosNode, World
+from warren.mirror.group_record import node_of
 
 CANNOT_RUN: Final = 77
 BEFORE_S: Final = 2.0
 REFILL_S: Final = 0.1
 PREFETCH: Final = 50
-DRAIN_S_MAX: Final = 60.0
+JOIN_S_MAX: Final = 60.0
 QUIET_S: Final = 1.0
+BACKLOG_SHARE: Final = 1.2
+"""More than consumers can take while a fault lasts."""
 _PERSISTENT: Final = encode_properties(delivery_mode=2)
 
 
@@ -59,7 +64,7 @@ class SteadyConsumer:
 
     def stop(self) -> None:
         self._is_over = True
-        self._thread.join(DRAIN_S_MAX)
+        self._thread.join(JOIN_S_MAX)
         self._client.drop()
 
     def _run(self) -> None:
@@ -198,20 +203,37 @@ class Outcome:
     confirmed: int
     nacked: int
     lost: int
-    problems: tuple[str, ...]
+    masters: tuple[str, str]
+    """Before the fault, and at its end."""
 
     def __str__(self) -> str:
+        before, after = self.masters
         return (
             f"{self.shape}: no confirm for {max(self.confirms_s.values()):.1f} s, "
             f"no delivery for {max(self.deliveries_s.values()):.1f} s; "
             f"{self.confirmed} confirmed, {self.nacked} nacked, {self.lost} lost; "
-            f"confirms {_seconds(self.confirms_s)}, deliveries {_seconds(self.deliveries_s)}"
-            f"{''.join(f'; {problem}' for problem in self.problems)}"
+            f"led by {before}, then {after}; "
+            f"confirms {_seconds(self.confirms_s)}; deliveries {_seconds(self.deliveries_s)}"
         )
 
 
 def _seconds(by_node: dict[str, float]) -> str:
     return " ".join(f"{node}={seconds:.1f}" for node, seconds in by_node.items())
+
+
+class Clients:
+    """A publisher and a consumer at each node."""
+
+    def __init__(self, name: str, nodes: list[ChaosNode], rate: float) -> None:
+        self.publishers = {n: SteadyPublisher(f"{name}-{n.number}", n.amqp, rate) for n in nodes}
+        self.consumers = {n: SteadyConsumer(n.amqp, 1 / rate) for n in nodes}
+        for client in (*self.publishers.values(), *self.consumers.values()):
+            client.start()
+
+    def require_none_ended(self, nodes: list[ChaosNode]) -> None:
+        for clients in (self.publishers, self.consumers):
+            ended = {node.name: clients[node].ended for node in nodes if clients[node].ended}
+            assert not ended, f"clients were sent away: {ended}"
 
 
 class Standstill:
@@ -225,55 +247,51 @@ class Standstill:
         self._failover.prepare()
 
     def measure(self, shape: str) -> Outcome:
+        nodes = self.world.nodes
         master = self._failover.await_copies()
-        mirrors = [node for node in self.world.nodes if node is not master]
-        publishers = {n: SteadyPublisher(f"{shape}-{n.number}", n.amqp, self._rate)
-                      for n in self.world.nodes}  # fmt: skip
-        self._build_up_backlog(publishers)
-        pause_s = 1 / self._rate
-        consumers = {n: SteadyConsumer(n.amqp, pause_s) for n in self.world.nodes}
-        for consumer in consumers.values():
-            consumer.start()
+        first, second = [node for node in nodes if node is not master]
+        self._build_up_backlog()
+        clients = Clients(shape, nodes, self._rate)
+        publishers, consumers = clients.publishers, clients.consumers
         time.sleep(BEFORE_S)
-        with SHAPES[shape](self.world, (master, mirrors[0], mirrors[1])) as reachable:
+        with SHAPES[shape](self.world, (master, first, second)) as reachable:
             began = time.monotonic()
             time.sleep(self._lasts_s)
             ended = time.monotonic()
-        print(f"  {shape}: master {master.name}, {mirrors[0].name}, {mirrors[1].name}", flush=True)
-        confirms = {n.name: longest_gap_s(publishers[n].confirmed_at, began, ended)
-                    for n in reachable}  # fmt: skip
-        deliveries = {n.name: longest_gap_s(consumers[n].received_at, began, ended)
-                      for n in reachable}  # fmt: skip
+            leader = node_of(groups_and_lives(self.world)[0][QUEUE].leader)
+        clients.require_none_ended(reachable)
         self.world.await_ready()
         for publisher in publishers.values():
             publisher.stop()
         confirmed = {id_ for publisher in publishers.values() for id_ in publisher.confirmed}
-        lost = self._drain(confirmed, list(consumers.values()))
-        problems = [f"publisher at {n.name}: {publishers[n].ended}"
-                    for n in reachable if publishers[n].ended]  # fmt: skip
-        problems += [f"consumer at {n.name}: {consumers[n].ended}"
-                     for n in reachable if consumers[n].ended]  # fmt: skip
-        nacked = sum(publishers[n].nacked for n in reachable)
-        return Outcome(shape, confirms, deliveries, len(confirmed), nacked, lost, tuple(problems))
+        gap_s = partial(longest_gap_s, begin=began, end=ended)
+        return Outcome(
+            shape,
+            {node.name: gap_s(publishers[node].confirmed_at) for node in reachable},
+            {node.name: gap_s(consumers[node].received_at) for node in reachable},
+            confirmed=len(confirmed),
+            nacked=sum(publishers[node].nacked for node in reachable),
+            lost=self._count_lost(confirmed, list(consumers.values())),
+            masters=(master.name, leader),
+        )
 
-    def _build_up_backlog(self, publishers: dict[ChaosNode, SteadyPublisher]) -> None:
+    def _build_up_backlog(self) -> None:
         """Consumers shall have something to do even if nobody can publish."""
-        for publisher in publishers.values():
-            publisher.start()
-        wanted = 1.2 * self._rate * (self._lasts_s + BEFORE_S)
+        seconds = BACKLOG_SHARE * (self._lasts_s + BEFORE_S)
+        count = int(seconds * self._rate * len(self.world.nodes))
         with RawClient(self.world.nodes[0].amqp) as client:
             client.open()
             client.call(1, "confirm.select")
-            for number in range(int(wanted * len(publishers))):
+            for number in range(count):
                 client.publish(1, f"backlog.{number}".encode(), _PERSISTENT, routing_key=QUEUE)
             tag = 0
-            while tag < int(wanted * len(publishers)):
+            while tag < count:
                 method = decode_method(client.receive().payload)
                 if method.name == "basic.ack":
                     tag = method.delivery_tag
 
-    def _drain(self, confirmed: set[str], consumers: list[SteadyConsumer]) -> int:
-        """Number of confirmed messages that have not come when nothing comes any more."""
+    def _count_lost(self, confirmed: set[str], consumers: list[SteadyConsumer]) -> int:
+        """Empty the queue; the number of confirmed messages that nobody has got."""
         for consumer in consumers:
             consumer.stop()
         received = {id_ for consumer in consumers for id_ in consumer.received}
