@@ -103,6 +103,14 @@ def trust_old_marks() -> AbstractContextManager[object]:
         self.is_marked = True
 
     return patch.object(Mirror, "follow", follow)
+def stay_behind_a_cut() -> AbstractContextManager[object]:
+    """A leader takes every node for one that it reaches, whatever the others say."""
+    return patch("warren.mirror.reach._reached_by", lambda node, nodes, cuts: set(nodes))
+
+
+def stay_on_a_full_disk() -> AbstractContextManager[object]:
+    """A leader whose disk takes nothing goes on leading."""
+    return patch.object(Replica, "refused", lambda self: False)
 
 
 BREAKS: Final[dict[str, Break]] = {
@@ -115,5 +123,7 @@ BREAKS: Final[dict[str, Break]] = {
         promote_an_unsynced_mirror,
         forget_a_requeue,
         trust_old_marks,
+        stay_behind_a_cut,
+        stay_on_a_full_disk,
     )
 }

@@ -17,6 +17,8 @@ WHERE = {
     "promote-an-unsynced-mirror": ("random", 0),
     "forget-a-requeue": ("random", 0),
     "trust-old-marks": ("rolling-restarts", 0),
+    "stay-behind-a-cut": ("partial-pause-minority", 0),
+    "stay-on-a-full-disk": ("full-disk-of-the-leader", 0),
 }
 
 
