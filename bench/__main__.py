@@ -14,6 +14,7 @@ from typing import Final
 from rich.console import Console
 
 from bench.backlog import MESSAGES, backlogs
+from bench.bodies import bodies
 from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
 from bench.cluster_start import QUEUES, cluster_starts
 from bench.compare import compare
@@ -35,7 +36,7 @@ from bench.sync import MESSAGES as SYNC_MESSAGES
 from bench.sync import synchronising
 
 GROUPS: Final = (
-    "all", "scaling", "backlog", "restart", "scraping", "idle", "remote", "declare",
+    "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "remote", "declare",
     "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest",
 )  # fmt: skip
 
@@ -49,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=f"scenarios:\n{listing}\n  {'all':<8} all of these (the default)\n"
         f"  {'scaling':<8} cost per message with 1, 100, 10 000 of everything\n"
         f"  {'backlog':<8} a million messages in a default and a lazy queue, and out again\n"
+        f"  {'bodies':<8} large bodies to ten queues: kept once, or in each queue\n"
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
@@ -105,6 +107,8 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
             tables.append(scaling(brokers, options.repeats, options.seconds, say))
     if "backlog" in names:
         tables.append(backlogs(starters, options.messages, say))
+    if "bodies" in names:
+        tables.append(bodies(options.repeats, say))
     if "restart" in names:
         tables.append(restarts(options.messages, say))
     if "scraping" in names:
