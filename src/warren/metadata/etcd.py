@@ -123,6 +123,9 @@ class EtcdStore:
         except EtcdError as error:
             await self._client.close()
             raise MetadataUnusable(f"{self.address}: {error}") from None
+        except MetadataUnusable:
+            await self._client.close()
+            raise
         except MetadataUnavailable as error:
             await self._client.close()
             raise MetadataUnusable(
