@@ -1,4 +1,4 @@
-"""Links of a simulated world: in order, at any speed, broken and cut in every way.
+"""Network of a simulated world: links at any speed, broken and cut in every way.
 
 A link goes one way, from one node to another, so a partition can be one-way and partial. What is
 sent over it arrives in order, or not at all; if something was lost, the sender is told that the

@@ -1,4 +1,4 @@
-"""The metadata store of a simulated world: one key, compare-and-set, sessions, and slow answers."""
+"""Record store of a simulated world: one key, compare-and-set, sessions, and slow answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RecordStore(Generic[Value]):
         self._tell_later(name)
 
     def read(self, name: str) -> None:
-        """As good as news."""
+        """Read the record now, which tells as much as news of it."""
         self._tell_later(name)
 
     def compare_and_set(
@@ -68,7 +68,7 @@ class RecordStore(Generic[Value]):
         self._schedule.soon(self._delay_us_max, look)
 
     def _news_for(self, name: str) -> Callable[[], None]:
-        """What there is to tell now, told when it is called."""
+        """Return a call that tells a watcher of the record as it is now."""
         value, revision = self.value, self.revision
         tell = self._watchers[name]
         return lambda: tell(value, revision)

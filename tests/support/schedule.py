@@ -1,4 +1,4 @@
-"""Time and chance of a simulated world: everything that happens, in one order, from one seed."""
+"""Schedule of a simulated world: time and chance, all of it decided by one seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class EndlessWorld(Exception):
 
 
 class Schedule:
-    """What is due next is done next; nothing else ever happens, so a seed tells all of it."""
+    """Runs the action that is due next, and nothing else, so that a seed decides everything."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -36,7 +36,7 @@ _CAPABILITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a client says about itself, and the limits that it asks for."""
+    """User, virtual host and product of a client, and the limits that it asks for."""
 
     user: str
     password: str = field(repr=False)

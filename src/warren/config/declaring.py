@@ -1,4 +1,4 @@
-"""How a setting is declared: a field of a dataclass that says its key, its reader and its meaning.
+"""Declaring settings: each is a field of a dataclass with its key, its reader and its meaning.
 
 A group is a setting with members (`listeners.tcp.1`, `listeners.tcp.2`). A family is a dataclass of
 settings that several parts have each for itself, such as the options of TLS: its keys stand behind
@@ -28,7 +28,7 @@ class Setting:
     attribute: str = ""
     is_secret: bool = False
     part: str = ""
-    """Which field of a family it is, if it belongs to one; `attribute` is the family then."""
+    """Field of the family that the setting belongs to, if any; `attribute` is the family then."""
 
     def value_in(self, config: object) -> object:
         value = getattr(config, self.attribute)
@@ -58,7 +58,7 @@ def family(key: str) -> dict[str, str]:
 
 
 def declared_in(config_class: type[Any]) -> Iterator[Setting]:
-    """Every setting of a class of configuration, families opened up, in their order."""
+    """Yield every setting of a configuration class, those of families included, in order."""
     for declared in fields(config_class):
         own = declared.metadata.get("setting")
         prefix = declared.metadata.get("family")
@@ -71,10 +71,10 @@ def declared_in(config_class: type[Any]) -> Iterator[Setting]:
 
 
 def in_order(members: Mapping[str, V]) -> tuple[V, ...]:
-    """The members of a group, whatever they are called."""
+    """Return the values of the members of a group, in the order of the file."""
     return tuple(members.values())
 
 
 def switched_on(members: Mapping[str, bool]) -> tuple[str, ...]:
-    """Those members of a group that are set to true."""
+    """Return the names of the members of a group that are set to true."""
     return tuple(name for name, is_on in members.items() if is_on)

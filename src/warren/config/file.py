@@ -1,4 +1,4 @@
-"""Reads a rabbitmq.conf: lines of `key = value`, with comments from `#` to the end of a line.
+"""File of settings, in the format of rabbitmq.conf: lines of `key = value`, comments after `#`.
 
 A configuration that is half understood is worse than none: an unknown key or a bad value is an
 error, and all of them are told at once, each with its file, line and key.
@@ -34,15 +34,15 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class ConfigFile:
-    """What a file said: values by the names of Config's fields, and keys without effect yet."""
+    """Content of a file: values by the names of Config's fields, and keys without effect here."""
 
     values: dict[str, object] = field(default_factory=dict)
     said: dict[str, object] = field(default_factory=dict)
-    """The same by their keys."""
+    """The values by their keys in the file."""
     pending: list[str] = field(default_factory=list)
 
     def config(self) -> Config:
-        """With defaults for what the file does not say."""
+        """Return the configuration, with defaults for what the file does not set."""
         return Config(**self.values)  # type: ignore[arg-type]
 
 

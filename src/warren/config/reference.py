@@ -1,4 +1,4 @@
-"""The settings as a document, made from the same declarations that read the file."""
+"""Reference of all settings as a document, made from the declarations that read the file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ them would be open to those whom they lock out, so it does not start, and says w
 
 
 def shown(value: object) -> str:
-    """A value as the file would have it."""
+    """Return a value as it is written in the file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
@@ -47,7 +47,7 @@ def shown(value: object) -> str:
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Key, default and meaning of every setting."""
+    """Return key, default and meaning of every setting."""
     defaults = Config()
     return [
         (_key(setting), _default(setting.value_in(defaults)), setting.meaning)

@@ -1,5 +1,7 @@
-"""How the values of a configuration file are read. Each reader raises ValueError saying what
-it wants, in words that follow "heartbeat: "."""
+"""Values of a configuration file, and a reader for each kind of them.
+
+A reader raises ValueError with what it expects, in words that can follow "heartbeat: ".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May I still act? The one object that says so, asked at the moment of acting.
+"""Tenure of a node: True as long as it may act, asked at the moment of acting.
 
 **The guarantee.** A node acts for a queue (confirms, delivers) only while its session in the
 metadata store is certain to be there. Whoever takes over from a node first sees its session gone.
@@ -41,14 +41,14 @@ from typing import Protocol
 
 
 class Follower(Protocol):
-    """Who has to know; called at once, in the order of `Tenure.followers`."""
+    """Listener for freeze and thaw; called synchronously, in the order of `Tenure.followers`."""
 
     def frozen(self) -> None:
-        """From now on nothing may leave, not even what is encoded already."""
+        """Stop all output, even what is encoded already."""
         ...
 
     def thawed(self) -> None:
-        """Go on where you stopped."""
+        """Resume where `frozen` stopped."""
         ...
 
 
@@ -63,7 +63,7 @@ class Tenure:
         self.followers: list[Follower] = []
 
     def holds(self) -> bool:
-        """Whether one may act at this very moment; if time is up, freezes first."""
+        """Return True if the node may act at this moment; if its time is up, freeze first."""
         if self.is_frozen:
             return False
         if self._now() < self.until_s:
@@ -72,14 +72,14 @@ class Tenure:
         return False
 
     def extend(self, until_s: float) -> None:
-        """It is proved that nobody else acts until then."""
+        """Allow the node to act until then: it is proved that no other node does."""
         self.until_s = until_s
         if self.is_frozen and self._now() < until_s:
             self.is_frozen = False
             self._tell_thawed()
 
     def freeze(self) -> None:
-        """Before time is up, or because it is known by other means that the session is gone."""
+        """Freeze before time is up, or because the session is known to be gone."""
         if self.is_frozen:
             return
         self.is_frozen = True
@@ -94,7 +94,7 @@ class Tenure:
 
 
 def unlimited() -> Tenure:
-    """That of a node alone: nobody could take over."""
+    """Return the tenure of a single node, which never ends: no other node could take over."""
     tenure = Tenure(float)  # which is always 0.0, and as quick as it gets
     tenure.extend(math.inf)
     return tenure

@@ -32,7 +32,7 @@ MethodT = TypeVar("MethodT", bound=Method)
 
 
 class Receiver:
-    """Who owns a connection; most want to hear of some of these only."""
+    """Owner of a connection: overrides the events that it wants to hear of."""
 
     def on_deliveries(self, deliveries: list[Delivery]) -> None:
         pass

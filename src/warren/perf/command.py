@@ -30,7 +30,7 @@ def perf(**values: Any) -> None:
 
 
 def complain_about(options: Options) -> str:
-    """What makes no sense together, in words; else nothing."""
+    """Return what is wrong with a combination of options, or an empty text."""
     if options.backlog and options.autoack:
         return "--backlog needs acknowledgements: leave out --autoack"
     if options.backlog and (options.publish_only or options.drain):

@@ -1,4 +1,4 @@
-"""Consumes, tallies and acknowledges."""
+"""Consumer of a load: counts what it receives, and acknowledges it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Consumer(Worker):
             self._client.output.ack(CHANNEL, unacked.popleft(), True)
 
     def acknowledge_rest(self) -> None:
-        """What is too little for --ack-every must not wait for ever."""
+        """Acknowledge what is too little for --ack-every, so that it does not wait for ever."""
         if self._unacked and self._client is not None:
             if self.load.backlog is not None:
                 self.load.backlog.settled(len(self._unacked))

@@ -1,4 +1,4 @@
-"""What the workers of one load share, and the life of a worker: connect, work, connect again."""
+"""Load that several workers share, and the life of a worker: connect, work, connect again."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Worker(Receiver, ABC):
         self.ready.set()
 
     async def _try(self, address: tuple[str, int]) -> bool:
-        """Whether the worker is finished, for better or worse."""
+        """Return True if the worker is finished, successfully or not."""
         client = Client(self.options, self)
         try:
             await client.open(address)

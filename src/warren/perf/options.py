@@ -127,5 +127,5 @@ def numbered(pattern: str, number: int) -> str:
 
 
 def share(worker: int, workers: int, queues: int) -> list[int]:
-    """Which queues a worker uses: all have some, and all are used."""
+    """Return the queues of a worker: every worker has some, and every queue is used."""
     return [worker % queues] if workers >= queues else list(range(worker, queues, workers))

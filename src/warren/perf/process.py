@@ -1,4 +1,4 @@
-"""What the broker's processes cost meanwhile, as Linux counts it."""
+"""Process statistics of the broker during a run: CPU and memory, as Linux counts them."""
 
 from __future__ import annotations
 

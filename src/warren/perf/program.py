@@ -1,4 +1,4 @@
-"""What `warren perf` does: runs the load, shows how it goes, prints what it found."""
+"""Program of `warren perf`: runs the load, shows its progress, prints the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run found: a dictionary with mqload's names, and a table for people."""
+"""Report of a run: a dictionary with mqload's names, and a table for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting without keeping: latencies in a histogram, sequence numbers in a bitmap.
+"""Tally of a load that keeps no messages: latencies in a histogram, sequence numbers in a bitmap.
 
 The histogram is log-linear, 64 steps to each doubling, so a percentile is less than 1.6 % off and
 an hour at full speed takes no more memory than a second. The bitmap tells a message that came
@@ -99,7 +99,7 @@ class SequenceSet:
 
 
 class DeliveryTally:
-    """What one consumer received; `sequences`, which all share, tells what is new to any."""
+    """Messages that one consumer received; all consumers share `sequences`, to find duplicates."""
 
     def __init__(self, sequences: dict[tuple[int, int], SequenceSet]) -> None:
         self.consumed = 0
