@@ -127,6 +127,20 @@ def test_a_full_queue_that_rejects_nacks(raw: ConnectRaw, names: Names) -> None:
     assert client.get(1, queue) is None
 
 
+@pytest.mark.parametrize("limit", [{"x-max-length": 0}, {"x-max-length-bytes": 3}])
+def test_a_message_that_a_limit_drops_at_once_is_acknowledged(
+    raw: ConnectRaw, names: Names, limit: dict[str, int]
+) -> None:
+    """A durable queue has no room for a persistent message: it was taken, and dropped."""
+    client = confirming(raw)
+    queue = names("queue")
+    client.call(1, "queue.declare", queue=queue, durable=True, arguments=limit)
+    for number in (1, 2):
+        client.publish(1, b"dropped", b"\x10\x00\x02", routing_key=queue)
+        assert client.expect(1, "basic.ack").delivery_tag == number
+    assert client.get(1, queue) is None
+
+
 def test_one_rejecting_queue_nacks_the_publish(raw: ConnectRaw, names: Names) -> None:
     """T087: a fanout into a full queue and a free one: nacked, yet the free one has it."""
     client = confirming(raw)
