@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +21,8 @@ from cluster.nodes import eventually
 from warren.metadata.keys import lock_key
 
 QUEUES = 5
+STAYS_S = 1.5
+"""Long enough for several hand-overs."""
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +94,28 @@ def test_a_master_moves_with_its_messages_to_a_copy_that_lacked_them(
     reader = open_on(cluster.nodes[2])
     for queue in queues[2:]:
         assert [body for body, _ in drain(reader, queue)] == numbered(*range(100))
+
+
+def test_a_master_that_is_sent_back_soon_stays_where_it_is(
+    cluster: MirroredCluster, prepare: Prepare, name: str, open_on: OpenOn
+) -> None:
+    """The node that sent it away first sent it away again, and that one back, for a minute."""
+    queues = prepare(EVERYWHERE)
+    rebalance = f"rebalance all --queue-pattern ^{name}-"
+    cluster.nodes[0].control.ok(rebalance)
+    channel = open_on(cluster.nodes[0])
+    for queue in queues[:2]:  # the only ones that stayed
+        channel.queue_delete(queue)
+    cluster.nodes[0].control.ok(rebalance)
+    assert _masters(cluster, queues[2:])[cluster.nodes[0].name] == 1
+    epochs = _epochs(cluster, queues[2:])
+    time.sleep(STAYS_S)
+    assert _epochs(cluster, queues[2:]) == epochs
+
+
+def _epochs(cluster: MirroredCluster, queues: list[str]) -> list[int]:
+    groups = [cluster.group(queue) for queue in queues]
+    return [group.epoch for group in groups if group is not None]
 
 
 def test_4_21_only_one_rebalances_at_a_time(cluster: MirroredCluster) -> None:

@@ -229,6 +229,8 @@ class ClusterNode:
             self._group_ended(name, before, host)
             return
         self.stories.note(name, "record", group)
+        if not self.view.is_led_here(group):
+            self.relocations.forget(name)
         mirror = None if host is None else host.replica.mirror
         self.log.changed(name, before, group, None if mirror is None else mirror.lacking)
         if host is not None:

@@ -2,6 +2,10 @@
 
 A destination that has no copy gets one, one that lacks messages is synchronised, and only then the
 master is handed over. A relocation that does not succeed in time is forgotten: the queue stays.
+
+Only the master's node relocates, and forgets about it when it does not lead any more. If it kept
+the relocation and the queue came back in time, it would send it away again; and two nodes with
+opposite relocations would pass the queue to and fro.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class Relocations:
         self._wanted: dict[QueueName, _Relocation] = {}
 
     def begin(self, name: QueueName, node: str) -> None:
-        self._forget(name)
+        self.forget(name)
         timer = self._effects.call_later(RELOCATION_MS_MAX, lambda: self._expire(name))
         self._wanted[name] = _Relocation(node, timer)
         self._replan(name)
@@ -46,7 +50,7 @@ class Relocations:
             return ""
         is_running = relocation.node in self._view.running_nodes
         if group is None or not is_running or node_of(group.leader) == relocation.node:
-            self._forget(name)
+            self.forget(name)
             return ""
         return relocation.node
 
@@ -54,7 +58,7 @@ class Relocations:
         self._wanted.pop(name, None)
         self._replan(name)
 
-    def _forget(self, name: QueueName) -> None:
+    def forget(self, name: QueueName) -> None:
         relocation = self._wanted.pop(name, None)
         if relocation is not None:
             self._effects.cancel(relocation.timer)
