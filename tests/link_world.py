@@ -94,7 +94,7 @@ class LinkWorld:
         self.asker = Asker("home", asyncio.get_running_loop().create_future)
         self.connect()
 
-    def connect(self) -> None:
+    def connect(self, life: str = "first") -> None:
         self.around = Surroundings(self.world)
         self.around.revisions = self.applied
         self.delegate = Delegate(self.around, self.inboxes)
@@ -102,7 +102,7 @@ class LinkWorld:
         self._to_home = FrameReader(FRAME_MAX, FRAME_MAX)
         self._to_asker = FrameReader(FRAME_MAX, FRAME_MAX)
         self._to_asker.is_client = True
-        self.asker.connected(self.asker_output)
+        self.asker.connected(self.asker_output, life)
 
     def cut(self) -> None:
         """Whatever is under way is lost."""

@@ -81,10 +81,13 @@ class SimIndex(ReplicaIndex):
         kept = {s: q for s, q in self._gone.items() if dice.random() < 0.5}
         kept |= {s: q for s, q in self.live.items() if q.state in (JOURNALED, SEGMENTED)}
         return [
-            Written(sequence, kept[sequence].message, self.was_delivered(sequence))
+            Written(sequence, kept[sequence].message, self._was_had(sequence))
             for sequence in sorted(kept)
             if kept[sequence].message.properties.persistent
         ]
+
+    def _was_had(self, sequence: int) -> bool:
+        return sequence in self._gone or self.was_delivered(sequence)
 
 
 class SimDisk(Replica):

@@ -33,8 +33,8 @@ class Publisher:
     origin: str
     number: int = 0
     unanswered: dict[int, Message] = field(default_factory=dict)
-    leader: str = ""
-    """The master that publishes were last sent to."""
+    home: tuple[str, str] = ("", "")
+    """The master that publishes were last sent to, and the life of its node, as a link shows it."""
     sent: int = 0
     doubtful: int = 0
 
@@ -84,8 +84,9 @@ class Publishers:
         leader = None if record is None else record.find(record.leader)
         if leader is None:
             return
-        if publisher.leader != leader.id:
-            publisher.leader, publisher.doubtful = leader.id, publisher.sent
+        home = (leader.id, self._world.nodes[leader.node].incarnation)
+        if publisher.home != home:
+            publisher.home, publisher.doubtful = home, publisher.sent
         publisher.sent = max(publisher.sent, publishes[-1][0])
         span = Span(next(iter(publisher.unanswered)), publisher.doubtful)
 

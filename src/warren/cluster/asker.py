@@ -112,15 +112,21 @@ class Asker:
         self._asked = AskedQueues(self._method)
         self._queues = self._asked.queues
         self._next_handle = 1
+        self._life = ""
         self._calls: dict[int, Call] = {}
         self._call_numbers = count(1)
 
     # The link.
 
-    def connected(self, output: OutputBuffer) -> None:
+    def connected(self, output: OutputBuffer, life: str = "") -> None:
+        """A link stands; `life` names the process at its other end."""
         self.output = output
         self.is_lost = False
+        is_restarted = life != self._life
+        self._life = life
         for queue in self._queues.values():
+            if is_restarted:
+                queue.home_restarted()
             self._send_open(queue)
         for number, call in self._calls.items():
             self.tell(call.make(number))

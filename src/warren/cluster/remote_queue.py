@@ -177,6 +177,10 @@ class RemoteQueue(AbstractQueue):
         if self.output is not None:
             self._sent = self.number
 
+    def home_restarted(self) -> None:
+        """Note that the home is another process, and the last one may have delivered publishes."""
+        self.doubtful = self._sent
+
     def move(self, asker: Asker) -> None:
         """The queue has another home, or none for the moment."""
         former, self.asker = self.asker, asker

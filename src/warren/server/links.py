@@ -240,7 +240,7 @@ class AskedNode:
             if handshake.is_done:
                 self._link = link
                 link.begin(self.asker)
-                self.asker.connected(link.outgoing.output)
+                self.asker.connected(link.outgoing.output, handshake.peer_incarnation or "")
                 links.introduce(self)
                 stands.set_result(None)
             return answer

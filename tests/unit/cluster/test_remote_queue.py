@@ -84,6 +84,26 @@ async def test_publishes_without_an_answer_are_sent_again_and_taken_once(link: L
     assert bodies_of(queue) == [b"%d" % i for i in range(9)]
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_what_a_home_may_have_delivered_before_it_was_restarted_is_marked(
+    link: LinkWorld, is_restarted: bool
+) -> None:
+    queue, remote = await link.declared()
+    outcomes = Outcomes()
+    link.asker.open(remote)
+    link.move()
+    remote.publish(message(b"1"), outcomes, 1)
+    link.cut()
+    remote.publish(message(b"2"), outcomes, 2)
+    link.connect("second" if is_restarted else "first")
+    link.move()
+    remote.publish(message(b"3"), outcomes, 3)
+    link.move()
+    found = [queue.get() for _ in range(3)]
+    marks = [(each.message.body, each.redelivered) for each in found if each is not None]
+    assert marks == [(b"1", is_restarted), (b"2", False), (b"3", False)]
+
+
 @pytest.mark.parametrize("seed", range(30))
 async def test_links_that_break_anywhere_lose_and_double_nothing(
     link: LinkWorld, seed: int
