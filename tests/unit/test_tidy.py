@@ -242,6 +242,17 @@ def test_no_file_knows_the_machine_it_was_written_on() -> None:
     assert offenders(python_files() + kernel_files() + script_files() + documents, find) == []
 
 
+def test_every_module_logs_events_with_facts() -> None:
+    """All lines of the log have one form, which `model/logs.py` gives them."""
+
+    def find(path: Path) -> Iterator[str]:
+        if "logging" in imported_modules(path):
+            yield "imports logging"
+
+    files = [p for p in sorted(SOURCES.rglob("*.py")) if name(p) != "src/warren/model/logs.py"]
+    assert offenders(files, find) == []
+
+
 def test_every_pxd_stands_beside_what_it_describes() -> None:
     lonely = [
         name(p)
