@@ -44,9 +44,7 @@ def test_a_copy_is_recoverable_if_the_record_names_this_node(
     assert KeptCopies("a").is_recoverable(group) is is_recoverable
 
 
-def test_a_copy_of_the_group_that_asks_for_it_is_taken_once(
-    kept: KeptCopies, files: Files
-) -> None:
+def test_a_copy_of_the_group_that_asks_for_it_is_taken_once(kept: KeptCopies, files: Files) -> None:
     assert kept.names() == [NAME]
     assert kept.take(NAME, UID) == {0: files}
     assert kept.take(NAME, UID) == {}

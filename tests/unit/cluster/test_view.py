@@ -134,7 +134,12 @@ def test_all_members_are_reached_if_there_is_a_link_to_each_that_lives() -> None
 
 @pytest.mark.parametrize(
     ("leader", "is_erased", "is_dead", "master"),
-    [("b", False, False, "b"), ("b", False, True, ""), ("b", True, False, ""), ("z", False, False, "")],
+    [
+        ("b", False, False, "b"),
+        ("b", False, True, ""),
+        ("b", True, False, ""),
+        ("z", False, False, ""),
+    ],
 )
 def test_the_master_is_the_leader_that_lives(
     leader: str, is_erased: bool, is_dead: bool, master: str
