@@ -1,4 +1,4 @@
-"""A cluster of machines for tests: several nodes' real machines, one store, links that lose nothing.
+"""A cluster of machines for tests: the real machines of several nodes, and one store.
 
 What `tests/cluster_simulation` does with time, disks and clients, and seeds, is left out here: a
 script of a few lines says what happens, and all of it happens in the same order every time.

@@ -44,6 +44,7 @@ from warren.metadata.store import Change, Delete, Put, Record
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
+    add_right_of,
     decode_record,
     encode_record,
     make_member_id,
@@ -347,7 +348,7 @@ class MachineWorld:
         return me
 
     def followed(self, group: GroupRecord, policy: Mapping[str, object] = ALL) -> NodeReplica:
-        """Be a mirror, in a group that other nodes have; it is stored that this node joined."""
+        """Be a mirror, in a group of other nodes, which have taken this one in."""
         self.topology.policies["/"] = policy
         self.topology.add(group.members[0].node)
         self.version += 1
@@ -355,7 +356,9 @@ class MachineWorld:
         actions = self.tell(NewsArrived(BecomeMirror(*NAME, group.uid)))
         (prepare,) = only(actions, PrepareCopy)
         self.tell(CopyPrepared(prepare.name, prepare.uid))
-        self.store()
+        joined = add_right_of(group, group.live[-1].id, self.host.replica.me)
+        self.version += 1
+        self.changed(group_change(joined, self.version))
         return self.host
 
     # What there is.

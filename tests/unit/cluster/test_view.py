@@ -187,7 +187,7 @@ def test_survivors_are_all_that_live_if_one_of_them_is_in_sync() -> None:
 def test_unsynchronised_mirrors_survive_only_if_messages_may_be_lost(
     policy: dict[str, object], state: QueueState, survivors: list[str]
 ) -> None:
-    """6-01, 6-02: a policy, or a master that stopped in good order, may have the queue wait instead."""
+    """6-01, 6-02: a policy, or a master that stopped in good order, may have the queue wait."""
     view = view_of("bc")
     record = topology_of(view).add("d")
     topology_of(view).policies["/"] = policy
