@@ -14,9 +14,9 @@ import pytest
 from broker_world import BrokerWorld
 from link_world import LinkWorld, Outcomes
 from replica_world import Confirmed, Replica, ReplicaWorld, message
+from warren.cluster.queue_moves import make_inbox
 from warren.mirror.master import MasterBacking
 from warren.mirror.mirror import Mirror
-from warren.server.mirroring.homes import make_inbox
 
 
 class Failover:

@@ -7,10 +7,10 @@ import pytest
 from broker_world import RecordingHost
 from link_world import RemoteClient
 from replica_world import Confirmed, ReplicaWorld, message
+from warren.cluster.queue_moves import follow_freezing
 from warren.model.records import QueueRecord
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
-from warren.server.mirroring.homes import follow_freezing
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is told of mirrored queues to those who listen."""
+"""Events of a mirrored queue's group, as listeners of the event exchange hear them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from manual_clock import ManualClock
 from warren.broker.events import Event, EventBus
+from warren.cluster.group_events import GroupEvents
 from warren.mirror.group_sight import (
     Begun,
     GroupNews,
@@ -14,7 +15,6 @@ from warren.mirror.group_sight import (
     MirrorDropped,
     Promoted,
 )
-from warren.server.mirroring.group_events import GroupEvents
 
 
 class Ears:
