@@ -103,6 +103,8 @@ def trust_old_marks() -> AbstractContextManager[object]:
         self.is_marked = True
 
     return patch.object(Mirror, "follow", follow)
+
+
 def stay_behind_a_cut() -> AbstractContextManager[object]:
     """A leader takes every node for one that it reaches, whatever the others say."""
     return patch("warren.mirror.reach._reached_by", lambda node, nodes, cuts: set(nodes))
