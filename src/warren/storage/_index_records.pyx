@@ -14,6 +14,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from warren.storage._checksum cimport crc32c_update
 from warren.wire._codec cimport Message, PropertyBlock, QueuedMessage
+from warren.storage import index_format, states
 
 
 cdef enum:
@@ -46,6 +47,23 @@ cdef enum:
     TRANSIENT_FILE_MIN = 1 << 30
 
 EMBEDDED = NO_STORE_FILE
+
+# C has to know these numbers when it is compiled; they are decided by index_format and states.
+assert (KIND_PUBLISH, KIND_ACK, KIND_ACK_RANGE, KIND_QUEUE, KIND_DELETE, KIND_FILE_START) == (
+    index_format.PUBLISH, index_format.ACK, index_format.ACK_RANGE, index_format.QUEUE,
+    index_format.DELETE, index_format.FILE_START,
+)
+assert (FLAG_TRANSIENT, FLAG_STORED) == (index_format.TRANSIENT, index_format.STORED)
+assert HEAD_BYTES == index_format.HEAD.size
+assert PUBLISH_BYTES == HEAD_BYTES + index_format.PUBLISH_FIELDS.size
+assert ACK_BYTES == HEAD_BYTES + index_format.ACK_FIELDS.size
+assert NUMBER_BYTES == HEAD_BYTES + index_format.NUMBER.size
+assert LOCATION_BYTES == index_format.LOCATION.size
+assert RECORD_BYTES_MAX == index_format.RECORD_BYTES_MAX
+assert (STATE_GATHERED, STATE_WRITING, STATE_JOURNALED, STATE_SEGMENTED, STATE_SCATTERING) == (
+    states.GATHERED, states.WRITING, states.JOURNALED, states.SEGMENTED, states.SCATTERING,
+)
+assert TRANSIENT_FILE_MIN == states.TRANSIENT_FILE_MIN
 
 
 cdef inline void put16(uint8_t* p, uint16_t value) noexcept nogil:

@@ -6,10 +6,15 @@ from libc.string cimport memcpy
 
 from warren.storage._checksum cimport crc32c_update
 from warren.wire._codec cimport Message
+from warren.storage import record_format
 
 cdef enum:
     HEADER_BYTES = 32
     SUMMED_BYTES = 28
+
+assert (HEADER_BYTES, SUMMED_BYTES) == (
+    record_format.RECORD_HEADER_BYTES, record_format.SUMMED_BYTES
+)
 
 
 cdef inline void put_u32(uint8_t* p, uint32_t value) noexcept nogil:

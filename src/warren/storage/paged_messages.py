@@ -53,12 +53,10 @@ RETURNED_MAX: Final = 1_024
 READ_FIRST_BYTES: Final = 8_192
 KEEP_EVERYTHING: Final = -1
 
-# Those of states.py and paging_host.py, as C numbers.
-_VOLATILE = 0
-_SEGMENTED = 4
-_OVERHEAD = 230
-
-assert (_VOLATILE, _SEGMENTED, _OVERHEAD) == (VOLATILE, SEGMENTED, MESSAGE_OVERHEAD_BYTES)
+# Numbers of other modules, which the .pxd makes C variables: a name that is imported is looked up.
+_VOLATILE = VOLATILE
+_SEGMENTED = SEGMENTED
+_OVERHEAD = MESSAGE_OVERHEAD_BYTES
 
 
 class PagedMessages(Level):

@@ -24,29 +24,34 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.queues.boundary import PatientPublisher
-from warren.storage.index_records import RecordBuffer
-from warren.storage.segment import Segment, pieces_among, places_of
-from warren.storage.segment_entry import in_state, weigh_all
+from warren.storage import states
+from warren.storage.index_records import EMBEDDED, RecordBuffer
+from warren.storage.segment import (
+    SEGMENT_ENTRIES,
+    SEGMENT_SHIFT,
+    Segment,
+    pieces_among,
+    places_of,
+)
+from warren.storage.segment_entry import ENTRY_BYTES, in_state, weigh_all
 from warren.wire.codec import QueuedMessage
 
 if TYPE_CHECKING:
     from warren.storage.index_host import Dirty, Reader
 
-# Those of states.py and segment.py, as C numbers.
-_VOLATILE = 0
-_GATHERED = 1
-_WRITING = 2
-_JOURNALED = 3
-_SEGMENTED = 4
-_DEAD = 5
-_SCATTERING = 6
-_EMBEDDED = -1
-_TRANSIENT_FILE_MIN = 1 << 30
-_SEGMENT_SHIFT = 11
-_SEGMENT_MASK = 2_047
-
-# What an entry weighs beside its body.
-_ENTRY_BYTES = 64
+# Numbers of other modules, which the .pxd makes C variables: a name that is imported is looked up.
+_VOLATILE = states.VOLATILE
+_GATHERED = states.GATHERED
+_WRITING = states.WRITING
+_JOURNALED = states.JOURNALED
+_SEGMENTED = states.SEGMENTED
+_DEAD = states.DEAD
+_SCATTERING = states.SCATTERING
+_EMBEDDED = EMBEDDED
+_TRANSIENT_FILE_MIN = states.TRANSIENT_FILE_MIN
+_SEGMENT_SHIFT = SEGMENT_SHIFT
+_SEGMENT_MASK = SEGMENT_ENTRIES - 1
+_ENTRY_BYTES = ENTRY_BYTES
 
 # A list is gone through when so many in it are dead, and more than are not.
 _DEAD_MIN = 512

@@ -20,14 +20,15 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from warren.queues.boundary import PENDING, TAKEN, Publisher
+from warren.storage.paging_host import MESSAGE_OVERHEAD_BYTES
 from warren.storage.segment import pieces_among
 from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
 
 EVERYTHING: Final = 1 << 62
 
-# That of paging_host.py, as a C number.
-_OVERHEAD = 230
+# A number of another module, which the .pxd makes a C variable.
+_OVERHEAD = MESSAGE_OVERHEAD_BYTES
 
 
 def put_at(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from warren.storage import states
+from warren.storage.index_records import EMBEDDED
 from warren.storage.segment import SEGMENT_ENTRIES, Segment
 from warren.wire.codec import QueuedMessage
 
-# Those of states.py and segment.py, as C numbers.
-_DEAD = 5
-_SCATTERING = 6
-_SEGMENTED = 4
-_EMBEDDED = -1
-_TRANSIENT_FILE_MIN = 1 << 30
-_PLACE_MASK = 2_047
-_ENTRY_BYTES = 64
+ENTRY_BYTES: Final = 64
+"""Weight of an entry in memory, beside its body."""
+
+# Numbers of other modules, which the .pxd makes C variables: a name that is imported is looked up.
+_DEAD = states.DEAD
+_SCATTERING = states.SCATTERING
+_SEGMENTED = states.SEGMENTED
+_EMBEDDED = EMBEDDED
+_TRANSIENT_FILE_MIN = states.TRANSIENT_FILE_MIN
+_PLACE_MASK = SEGMENT_ENTRIES - 1
+_ENTRY_BYTES = ENTRY_BYTES
 
 
 def enter(segment: Segment, entries: list[QueuedMessage]) -> int:

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset
 
 from warren.storage._checksum cimport crc32c_update
 from warren.wire._codec cimport Message, PropertyBlock
+from warren.streams import chunk_format
 from warren.streams.chunk_format import MalformedChunk, read_header
 from warren.streams.offset_header import (
     ENTRY_HEAD, OFFSET_HEADER, headers_place, with_offset_slowly,
@@ -30,6 +31,10 @@ cdef enum:
     CHUNK_BYTES_MAX = 0x7FFFFFFF
 
 assert len(ENTRY_HEAD) == ENTRY_HEAD_BYTES
+assert (HEADER_BYTES, SUMMED_BYTES, MAGIC, VERSION, CHUNK_BYTES_MAX) == (
+    chunk_format.HEADER_BYTES, chunk_format.SUMMED_BYTES, chunk_format.MAGIC,
+    chunk_format.VERSION, chunk_format.CHUNK_BYTES_MAX,
+)
 cdef bytes _ENTRY_HEAD = ENTRY_HEAD
 cdef bytes _NAME = OFFSET_HEADER.encode()
 

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from warren._pure import PURE
 
 if TYPE_CHECKING:
     from warren.wire._codec import (
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 
     BACKEND: str
 else:
-    _PURE: Final = os.environ.get("WARREN_PURE") == "1"
     try:
-        if _PURE:
+        if PURE:
             raise ImportError("WARREN_PURE=1")
         from warren.wire import _codec as _backend
 
