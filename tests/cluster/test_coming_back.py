@@ -84,6 +84,41 @@ def test_6_10_only_the_difference_travels_to_a_mirror_that_comes_back(
     cluster.start_all()
 
 
+def test_3_24_a_copy_that_came_back_and_leads_again_delivers_nothing_as_new(
+    cluster: MirroredCluster,
+) -> None:
+    """Others have led meanwhile and may have delivered it, though this node never did."""
+    one = cluster.nodes[0]
+    fill(one, "mirrored-rolling", 20)
+    cluster.await_in_sync("mirrored-rolling")
+    assert cluster.home_of("mirrored-rolling") is one
+    for _ in cluster.nodes:  # the eldest copy leads next, so each leads once
+        leader = cluster.home_of("mirrored-rolling")
+        assert leader is not None
+        leader.stop()
+        leader.start()
+        cluster.await_in_sync("mirrored-rolling")
+    assert cluster.home_of("mirrored-rolling") is one
+    found = drain(one.channel(), "mirrored-rolling")
+    assert found == [(body, True) for body in numbered(*range(20))]
+
+
+def test_what_was_never_delivered_is_new_after_a_stop_of_all_nodes(
+    cluster: MirroredCluster,
+) -> None:
+    one, two, three = cluster.nodes
+    fill(one, "mirrored-night", 20)
+    cluster.await_in_sync("mirrored-night")
+    assert cluster.home_of("mirrored-night") is one
+    one.channel().basic_get("mirrored-night")  # and it comes back
+    for node in (three, two, one):
+        node.stop()
+    cluster.start_all()
+    eventually(lambda: cluster.home_of("mirrored-night") is one, "it leads again")
+    found = drain(one.channel(), "mirrored-night")
+    assert found == [(body, body == b"0") for body in numbered(*range(20))]
+
+
 def test_6_04_and_6_05_a_copy_of_a_node_that_stopped_earlier_counts_when_the_last_is_forgotten(
     cluster: MirroredCluster,
 ) -> None:

@@ -43,6 +43,8 @@ class Leaving:
         self._timer = 0
         self._moving: set[QueueName] = set()
         self._unanswered = 0
+        self._left_disks: set[str] = set()
+        """Virtual hosts whose masters were looked at in this turn, because of a full disk."""
 
     def begin(self, *, is_stopping: bool) -> None:
         self.is_stopping = self.is_stopping or is_stopping
@@ -74,6 +76,10 @@ class Leaving:
         All masters of the virtual host go, since they share its journal. Consumers are served, and
         publishes that are under way are confirmed, by the mirrors that lead instead.
         """
+        if vhost in self._left_disks:
+            return  # each message that is refused asks, and one look per turn answers them all
+        self._left_disks.add(vhost)
+        self._effects.at_end_of_turn(lambda: self._left_disks.discard(vhost))
         nodes = [n for n in self._view.nodes_in_service if n not in self._view.short_of_disk]
         for host in self._replicas.led():
             is_candidate = host.name[0] == vhost and not host.replica.is_handing_over
