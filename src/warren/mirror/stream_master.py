@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from warren.mirror.batch import Batch, Unconfirmed
 from warren.mirror.master import NOBODY, MasterBacking, Ring
@@ -173,7 +173,8 @@ class StreamMaster(MasterBacking):
         if self._is_dissolved:
             self._await_early(zip(backing.flight_publishers, backing.flight_sequences, strict=True))
             return
-        publishers: list[Any] = backing.flight_publishers
+        # All of them: `publish` and `begin` have put a `Waiting` in the place of each publisher.
+        publishers = cast("list[Waiting]", backing.flight_publishers)
         start = 0
         for chunk in chunks:
             self._tell_chunk(chunk, publishers[start : start + chunk.records])
