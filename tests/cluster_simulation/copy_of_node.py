@@ -309,7 +309,7 @@ class SimCopy:
         return int(master.numbers.get(origin, 0))
 
     def _publish(self, master: MasterBacking, origin: str, number: int, message: Message) -> None:
-        level = 0 if master.levels is None else master.levels.level_number(message)
+        level = master.level_number(message)
         sequence = master.next_sequences().get(level, 0)
         self.witness.taken(int(message.body), origin, level, sequence)
         self._pending.add((origin, number))
@@ -362,7 +362,7 @@ class SimCopy:
         queued = master.fetch(needs_ack)
         if queued is None:
             return
-        level = 0 if master.levels is None else master.levels.level_number(queued.message)
+        level = master.level_number(queued.message)
         place = (level, queued.sequence)
         self.witness.delivered(self, queued, place)
         if not needs_ack:
