@@ -26,15 +26,16 @@ from warren.cluster.events import (
     QueuesLoaded,
     SessionBegun,
     SessionPending,
+    StoreChanged,
 )
 from warren.cluster.node_replica import NodeReplica
 from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import Session, encode_session
 from warren.config.settings import Config
 from warren.metadata.codec import encode_record as encode_queue
-from warren.metadata.keys import group_key, node_key, queue_key
+from warren.metadata.keys import KeyKind, group_key, node_key, prefix, queue_key
 from warren.metadata.sqlite import SqliteStore
-from warren.metadata.store import Check, Delete, Lease, Operation, Put
+from warren.metadata.store import Change, Check, Delete, Lease, Operation, Put
 from warren.mirror.group_record import (
     GroupRecord,
     Member,
@@ -98,7 +99,7 @@ class ShellWorld:
         self.config = Config(name="a", data_dir=directory)
         clock = LoopClock()
         self.store = SqliteOfCluster(directory / "metadata.db")
-        self.factory = QueueFactory(clock, lambda work: asyncio.ensure_future(work))
+        self.factory = QueueFactory(clock, asyncio.ensure_future)
         self.placement = ClusterPlacement(self.factory, "client-local")
         self.broker = Broker(self.store, AccessControl(), self.placement, new_token, clock)
         self.factory.vhosts = self.broker.vhosts
@@ -120,6 +121,8 @@ class ShellWorld:
     async def __aenter__(self) -> ShellWorld:
         await self.store.open()
         self._cancel_watch = self.store.watch(self.shell.store_changed)
+        groups = await self.store.range(prefix(KeyKind.GROUP))
+        self.shell.tell(StoreChanged([Change(record.key, record) for record in groups]))
         await self.messages.open("/")
         await self.broker.start()
         self.shell.tell(SessionPending("1"))
@@ -197,7 +200,7 @@ class ShellWorld:
         """Declare a mirrored queue here; return its replica, which leads."""
         await self.mirror_all()
         await self.declare(**other)
-        await self.until(lambda: self.shell.node.led())
+        await self.until(self.shell.node.led)
         return self.shell.node.replicas[NAME]
 
     async def follow(self, leader: Member, **other: Any) -> NodeReplica:
@@ -222,7 +225,7 @@ class ShellWorld:
 
     async def until(self, is_so: Callable[[], object]) -> None:
         async with asyncio.timeout(WAIT_S_MAX):
-            while not is_so():
+            while not is_so():  # noqa: ASYNC110 - what it looks at tells nobody
                 await asyncio.sleep(0.002)
 
     def perform(self, action: Action) -> Awaitable[None] | None:

@@ -191,7 +191,7 @@ async def test_a_queue_that_is_mirrored_keeps_its_messages_and_its_clients(
         queue.publish(message(body), outcomes, 1)
     assert client.bodies() == [b"1"]
     await world.mirror_all()
-    await world.until(lambda: world.shell.node.led())
+    await world.until(world.shell.node.led)
     assert world.vhost.queues["q"] is queue
     assert isinstance(queue.backing, MasterBacking)
     assert (queue.backing.unacked_count, queue.message_count) == (1, 1)
@@ -205,7 +205,7 @@ async def test_a_queue_that_is_not_mirrored_any_more_goes_on_with_what_it_has(
     assert isinstance(queue, Queue)
     queue.publish(message(b"1"), None, 0)
     inner = queue.backing.inner
-    await world.broker.policies.delete("/", "p")
+    await world.broker.policies.clear("/", "p")
     await world.until(lambda: NAME not in world.shell.view.groups)
     assert queue.backing is inner
     assert queue.message_count == 1
@@ -257,7 +257,7 @@ async def test_what_a_full_queue_refuses_is_rejected_when_it_is_published_again(
         world.remote.publish(message(b"m"), outcomes, number)
     world.remote.publish(message(b"m"), None, 3)
     await world.end_session("home")
-    await world.until(lambda: outcomes.refusals)
+    await world.until(lambda: outcomes.refusals and outcomes.confirms)
     assert (outcomes.confirms, outcomes.refusals) == ([1], [2])
 
 
@@ -324,7 +324,7 @@ async def test_a_stream_is_mirrored_and_goes_on_without_mirrors(world: ShellWorl
     assert isinstance(queue, StreamQueue)
     assert isinstance(host.replica.master, StreamMaster)
     assert host.levels_left() == {}
-    await world.broker.policies.delete("/", "p")
+    await world.broker.policies.clear("/", "p")
     await world.until(lambda: NAME not in world.shell.view.groups)
     assert not isinstance(queue.backing, StreamMaster)
 
@@ -372,6 +372,6 @@ async def test_the_inbox_of_a_mirrored_queue_knows_how_far_another_nodes_publish
     opened = OpenQueue(1, "/", "q", 1, "c/1")
     assert make_inbox(queue, opened).received == 0
     await world.mirror_all()
-    await world.until(lambda: world.shell.node.led())
+    await world.until(world.shell.node.led)
     queue.backing.numbers["c/1"] = 7
     assert make_inbox(queue, opened).received == 7
