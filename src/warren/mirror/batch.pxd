@@ -19,7 +19,6 @@ cdef class Batch(PatientPublisher):
     cdef public bint is_everywhere
     cdef object _on_complete
     cdef object _on_refused
-    cdef readonly str origin
     cpdef Py_ssize_t add(self, Unconfirmed unconfirmed) except -1
     cpdef object confirmed(self, uint64_t place)
     cpdef object rejected(self, uint64_t place)

@@ -46,7 +46,6 @@ class Batch(PatientPublisher):
         self.is_everywhere = False
         self._on_complete = on_complete
         self._on_refused = on_refused
-        self.origin: str | None = None
 
     def add(self, unconfirmed: Unconfirmed) -> int:
         """Its place, under which the backing is to confirm it."""
