@@ -172,6 +172,7 @@ class QueueMoves:
             master = MasterBacking(backing, queue.origin, replica)
             # Levels that exist already were numbered by another master: this one's numbers follow.
             master.inherit(mirror, _first_sequence(replica))
+        _wait_for_mirrors(master, replica)
         self._brake.watch(master.credit)
         _log.info("promoted: this node is now master", queue=str(queue.record))
         self._take_over(queue, master)
@@ -248,6 +249,15 @@ class QueueMoves:
         queue.wake_waiting()
         local = [c for c in queue.consumers if not isinstance(c, LinkConsumer)]
         remote.begin_elsewhere(master.local_number, waiting, local)
+
+
+def _wait_for_mirrors(master: MasterBacking, replica: Replica) -> None:
+    """Have the master wait for all in sync before clients of this node are told anything.
+
+    What they published to the master before may be on this disk, and not yet on those of others.
+    """
+    assert replica.record is not None, "it says that this replica leads"
+    master.set_in_sync(member for member in replica.record.insync if member != replica.me.id)
 
 
 def _first_sequence(replica: Replica) -> int:
