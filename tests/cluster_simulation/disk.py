@@ -1,16 +1,24 @@
-"""The disk of a simulated node: it syncs in its own time, and a kill leaves what it had synced."""
+"""The disk of a simulated node: it syncs in its own time, and a kill leaves what it had synced.
+
+`SimStorage` is the storage of the virtual host in one process; what it had synced outlives the
+process as a `SavedDisk`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
-from replica_world import Replica, ReplicaIndex
+from replica_world import ReplicaIndex
 from warren.queues.boundary import PatientPublisher
 from warren.storage.states import JOURNALED, SEGMENTED
 from warren.storage.variable_queue import VariableQueue
+from warren.storage.vhost_storage import level_name
 from warren.wire.codec import Message, QueuedMessage
+
+FLUSH_S: Final = 0.002
 
 
 class Written(NamedTuple):
@@ -22,8 +30,13 @@ class Written(NamedTuple):
     """True if a consumer may have had it, as far as the disk knows."""
 
 
-SavedDisk = dict[int, list[Written]]
-"""By level, in order."""
+class SavedQueue(NamedTuple):
+    written: tuple[Written, ...]
+    used_below: int
+
+
+SavedDisk = dict[str, SavedQueue]
+"""By the name that the storage has for a queue, or for one of its levels."""
 
 
 class SimIndex(ReplicaIndex):
@@ -31,12 +44,15 @@ class SimIndex(ReplicaIndex):
 
     def __init__(self, on_work: Callable[[], None]) -> None:
         super().__init__()
+        self.bodies: dict[bytes, int] = {}
+        """Numbers of messages that are there, by body."""
         self._on_work = on_work
         self._gone: dict[int, QueuedMessage] = {}
         """Removed since the last sync: after a kill they may be there again."""
 
     def publish(self, queued: QueuedMessage) -> None:
         super().publish(queued)
+        self.bodies[queued.message.body] = queued.sequence
         self._on_work()
 
     def ack(self, run: list[QueuedMessage]) -> None:
@@ -69,82 +85,129 @@ class SimIndex(ReplicaIndex):
         self._on_work()
 
     def read(self, *wanted: object) -> None:
-        super().read(*wanted)
+        super().read(*wanted)  # type: ignore[arg-type]
         self._on_work()
 
     @property
     def is_idle(self) -> bool:
         return not (self.unsynced or self.soon or self.reads)
 
-    def saved(self, dice: random.Random) -> list[Written]:
-        """Return what a kill leaves, with the marks that a stop in good order writes down."""
-        kept = {s: q for s, q in self._gone.items() if dice.random() < 0.5}
+    def has_safe(self, body: bytes) -> bool:
+        queued = self.live.get(self.bodies.get(body, -1))
+        return queued is not None and queued.state in (JOURNALED, SEGMENTED)
+
+    def saved(self, dice: random.Random, is_orderly: bool) -> SavedQueue:
+        """Return what a kill leaves, or a stop in good order, which writes down who had what."""
+        kept = {s: q for s, q in self._gone.items() if not is_orderly and dice.random() < 0.5}
         kept |= {s: q for s, q in self.live.items() if q.state in (JOURNALED, SEGMENTED)}
-        return [
-            Written(sequence, kept[sequence].message, self._was_had(sequence))
-            for sequence in sorted(kept)
-            if kept[sequence].message.properties.persistent
+        written = [
+            Written(s, kept[s].message, not is_orderly or self.was_delivered(s))
+            for s in sorted(kept)
+            if kept[s].message.properties.persistent
         ]
+        return SavedQueue(tuple(written), max(self.used, default=-1) + 1)
 
-    def _was_had(self, sequence: int) -> bool:
-        return sequence in self._gone or self.was_delivered(sequence)
+    def restore(self, backing: VariableQueue, saved: SavedQueue) -> None:
+        """Have a backing go on with what an earlier process left."""
+        entries = []
+        for sequence, message, is_redelivered in saved.written:
+            queued = QueuedMessage(message, sequence, 0)
+            queued.size = len(message.body)
+            queued.state = JOURNALED
+            queued.redelivered = is_redelivered
+            if is_redelivered:
+                self.delivered.add(sequence)
+            self.live[sequence] = queued
+            self.used.add(sequence)
+            self.bodies[message.body] = sequence
+            entries.append(queued)
+        backing.recover_recent(entries, saved.used_below)
 
 
-class SimDisk(Replica):
-    def __init__(self, is_lazy: bool, on_work: Callable[[], None]) -> None:
-        super().__init__(is_lazy)
+class SimStorage:
+    def __init__(self, saved: SavedDisk, on_work: Callable[[], None]) -> None:
+        self.indexes: dict[str, SimIndex] = {}
+        self.backings: dict[str, VariableQueue] = {}
+        self.is_doubtful = False
+        """True if the disk has refused a write and taken none since."""
+        self._recovered = dict(saved)
         self._on_work = on_work
 
-    def level(self, number: int) -> VariableQueue:
-        index = self.indexes[number] = SimIndex(self._on_work)
-        queue = self.levels[number] = VariableQueue(lambda: index, True, index)
-        queue.set_lazy(self.is_lazy)
-        return queue
+    def backing(self, name: str, durable: bool) -> VariableQueue:
+        index = self.indexes[name] = SimIndex(self._on_work)
+        reader: Any = index  # nobody browses here
+        backing = VariableQueue(lambda: index, durable, reader)
+        backing.on_deleted = lambda: self._delete(name, index)
+        recovered = self._recovered.pop(name, None)
+        if recovered is not None:
+            index.restore(backing, recovered)
+        self.backings[name] = backing
+        return backing
 
-    def restore(self, saved: SavedDisk) -> dict[int, VariableQueue]:
-        """Levels with what an earlier life left."""
-        for number, written in saved.items():
-            level = self.level(number)
-            for sequence, message, is_redelivered in written:
-                level.next_sequence = sequence
-                level.publish(message, 0, None, 0)
-                if is_redelivered:
-                    self._mark_last(number)
-        self.sync()
-        return dict(self.levels)
+    def _delete(self, name: str, index: SimIndex) -> None:
+        if self.indexes.get(name) is index:
+            del self.indexes[name], self.backings[name]
 
-    def _mark_last(self, number: int) -> None:
-        level, index = self.levels[number], self.indexes[number]
-        last = (level.back or level.front)[-1]
-        last.redelivered = True
-        index.delivered.add(last.sequence)
+    def recovered_levels(self, queue: str) -> list[int]:
+        prefix = level_name(queue, "")
+        return [int(n[len(prefix) :]) for n in self._recovered if n.startswith(prefix)]
 
-    def saved(self, dice: random.Random) -> SavedDisk:
-        for number, index in self.indexes.items():
-            index.note_delivered(index, self.levels[number].delivered_runs())
-        return {number: index.saved(dice) for number, index in self.indexes.items()}
+    def used_below(self, name: str) -> int:
+        recovered = self._recovered.get(name)
+        return 0 if recovered is None else recovered.used_below
+
+    def forget_unclaimed(self) -> None:
+        self._recovered.clear()
+
+    @property
+    def index(self) -> SimStorage:
+        """What is asked of the index of a virtual host: whether its disk works."""
+        return self
+
+    async def flush(self) -> None:
+        """Wait for what is being deleted."""
+        await asyncio.sleep(FLUSH_S)
+
+    # The disk.
 
     def work(self, dice: random.Random) -> bool:
-        """Sync, page and read, now and then; whether anything is left to do."""
-        if dice.random() < 0.7:
-            self.sync()
-        if dice.random() < 0.1:
-            self.page()
-        for index in self.indexes.values():
+        """Sync, page and read, now and then; True if there is something left to do."""
+        self.is_doubtful = False
+        must_sync, must_page = dice.random() < 0.7, dice.random() < 0.1
+        for index in tuple(self.indexes.values()):
+            if must_sync:
+                index.sync()
+            if must_page:
+                index.page()
             index.turn()
             if dice.random() < 0.7:
                 index.finish_reads()
         return not all(index.is_idle for index in self.indexes.values())
 
     def refuse(self) -> None:
-        for index in self.indexes.values():
+        for index in tuple(self.indexes.values()):
+            self.is_doubtful |= bool(index.unsynced)
             index.refuse()
 
-    def is_present(self, level: int, sequence: int) -> bool:
-        index = self.indexes.get(level)
-        return index is not None and sequence in index.live
+    def saved(self, dice: random.Random, is_orderly: bool) -> SavedDisk:
+        if is_orderly:
+            for name, backing in self.backings.items():
+                index = self.indexes[name]
+                index.note_delivered(index, backing.delivered_runs())
+        saved = {n: index.saved(dice, is_orderly) for n, index in self.indexes.items()}
+        return {**self._recovered, **saved}
 
-    def has_safe(self, level: int, sequence: int) -> bool:
-        index = self.indexes.get(level)
-        queued = None if index is None else index.live.get(sequence)
-        return queued is not None and queued.state in (JOURNALED, SEGMENTED)
+    def has_safe(self, body: bytes) -> bool:
+        return any(index.has_safe(body) for index in self.indexes.values())
+
+    def sequence_of(self, body: bytes) -> int | None:
+        for index in self.indexes.values():
+            sequence = index.bodies.get(body)
+            if sequence is not None:
+                return sequence
+        return None
+
+
+def saved_has(saved: SavedDisk, body: bytes) -> bool:
+    queues: Iterable[SavedQueue] = saved.values()
+    return any(each.message.body == body for queue in queues for each in queue.written)

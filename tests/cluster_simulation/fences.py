@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cluster_simulation.stage import FAILOVER_US, Stage
-from cluster_simulation.store import LEASE_US
+from cluster_simulation.stage import FAILOVER_US, LEASE_US, Stage
 from cluster_simulation.world import World
 
 LINKS: Final = ("ab", "ba", "ac", "ca", "bc", "cb")
@@ -46,11 +45,11 @@ def store_outage(seed: int) -> World:
     """7-12: nobody has the store for long: all stands still from the end of the lease on."""
     stage = Stage(seed)
     epoch = stage.record.epoch
-    stage.world.store.go_down()
+    stage.world.store_goes_down()
     stage.wait(LEASE_US)
     stage.require(stage.heard() == "", "somebody confirms without a lease")
     stage.wait(3 * LEASE_US)
-    stage.world.store.come_back()
+    stage.world.store_comes_back()
     stage.wait(FAILOVER_US)
     stage.require(stage.record.epoch == epoch, "somebody took over")
     stage.require(stage.heard() == "abc", "not all run")
@@ -75,15 +74,20 @@ def watch_compaction(seed: int) -> World:
     stage = Stage(seed)
     node = stage.world.nodes["b"]
     node.is_cut_from_store = True
+    gone = stage.world.store.session_of("c")
+    assert gone is not None, "c runs"
     stage.kill("c")
     stage.wait(200_000)
-    stage.world.store.end_session("c", "life1")
+    stage.world.store.end_session("c", gone.incarnation)
     stage.start("c")
     stage.wait(400_000)
     stage.world.store.compact()
     node.mend_store()
     stage.wait(FAILOVER_US)
-    stage.require(node.stored.record == stage.record, "b knows something else")
+    process = node.process
+    assert process is not None, "b runs"
+    known = process.machine.view.group_of(stage.world.queue_name)
+    stage.require(known == stage.record, "b knows something else")
     stage.require(stage.in_sync == "abc", "not all are in sync")
     return stage.end("a")
 

@@ -21,9 +21,9 @@ def full_disk_of_the_last_copy(seed: int) -> World:
     stage.require(stage.in_sync == "ab", "c counts, though it is dead")
     store, dice = stage.world.store, stage.world.schedule.random
     former, last = stage.world.nodes["a"], stage.world.nodes["b"]
-    store.slow_down(SLOW_STORE_US)
+    store.delay_us_max = SLOW_STORE_US
     former.is_cut_from_store = True
-    while (former.name, former.incarnation) in store.sessions:
+    while store.session_of(former.name) is not None:
         stage.wait(1_000)
     stage.wait(dice.randint(1, 2 * SLOW_STORE_US))
     last.is_disk_full = True
@@ -54,12 +54,12 @@ def full_disks_of_mirrors(seed: int) -> World:
 def full_disk_of_the_leader(seed: int) -> World:
     """A mirror whose disk has room leads at once, and answers what was under way."""
     stage = Stage(seed)
-    refused = set(stage.world.publishers.rejected)
+    refused = set(stage.world.witness.rejected)
     stage.world.nodes["a"].is_disk_full = True
     stage.require_confirms("abc", HANDED_OVER_US, FAILOVER_US)
     stage.require(stage.leader in "bc", "a leads, and cannot write")
     stage.require(stage.in_sync == "bc", "a counts as in sync")
-    stage.require(stage.world.publishers.rejected == refused, "publishes are refused")
+    stage.require(stage.world.witness.rejected == refused, "publishes are refused")
     stage.world.nodes["a"].is_disk_full = False
     stage.wait(FAILOVER_US)
     stage.require(stage.in_sync == "abc", "not all are in sync")

@@ -1,4 +1,4 @@
-"""What can happen to a cluster: to whom, and for how long, is up to chance."""
+"""Harm that can happen to a cluster: to whom, and for how long, is up to chance."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Final
 
 from cluster_simulation.node import SimNode
 from cluster_simulation.world import World
+from warren.cluster.events import RelocationWanted
+from warren.mirror.group_record import node_of
 from warren.policy.wanted_copies import Mirroring, MirrorMode
 
-LASTING_US: Final = (10_000, 4_000_000)
+LASTING_US: Final = (10_000, 8_000_000)
 
 
 class Harm:
@@ -23,7 +25,11 @@ class Harm:
             self._kill,
             self._kill_leader,
             self._stop,
-            self._move_master,
+            self._stop,
+            self._stop_leader,
+            self._drain,
+            self._relocate,
+            self._relocate,
             self._pause,
             self._cut,
             self._cut,
@@ -40,6 +46,7 @@ class Harm:
             self._fill_disk,
             self._restart_all,
             self._policy,
+            self._policy,
             self._lose_consumers,
             self._purge,
         )
@@ -54,6 +61,10 @@ class Harm:
 
     def _some(self) -> SimNode:
         return self._world.nodes[self._dice.choice(sorted(self._world.nodes))]
+
+    def _leader(self) -> SimNode | None:
+        record = self._world.record
+        return None if record is None else self._world.nodes[node_of(record.leader)]
 
     def _pair(self) -> tuple[str, str]:
         one, other = self._dice.sample(sorted(self._world.nodes), 2)
@@ -77,55 +88,67 @@ class Harm:
         return self._kill_one(self._some())
 
     def _kill_leader(self) -> str:
-        record = self._world.store.value
-        leader = None if record is None else record.find(record.leader)
-        return "" if leader is None else self._kill_one(self._world.nodes[leader.node])
+        leader = self._leader()
+        return "" if leader is None else self._kill_one(leader)
 
     def _kill_one(self, node: SimNode) -> str:
         if not node.is_up:
             return "nobody"
-        life = node.incarnation
         node.kill()
-        if self._dice.random() < 0.5:  # others see that its process is gone
-            store = self._world.store
-            self._schedule.soon(100_000, lambda: store.end_session(node.name, life))
-        return f"{node.name} {self._then(lambda: node.is_up or node.start())}"
+        return f"{node.name} {self._then(node.start_again)}"
 
     def _stop(self) -> str:
+        return self._stop_one(self._some())
+
+    def _stop_leader(self) -> str:
+        leader = self._leader()
+        return "" if leader is None else self._stop_one(leader)
+
+    def _stop_one(self, node: SimNode) -> str:
         """In good order: whoever lacks nothing leads instead, if that does not take too long."""
-        node = self._some()
-        if not node.is_up or node.is_paused:
+        process = node.running
+        if process is None:
             return "nobody"
-        for other in self._world.nodes:
-            if other != node.name:
-                node.hand_over(other, keeps_copy=True)
-        life, boot = node.incarnation, node.boots
+        process.stop()
 
-        def end() -> None:
-            if node.is_up and node.boots == boot and not self._world.is_peaceful:
-                node.stop()
-                self._world.store.end_session(node.name, life)
-                self._then(lambda: node.is_up or node.start())
+        def start_again() -> None:
+            if node.process is None:
+                node.start()
+            elif node.process is process:
+                self._then(start_again)
 
-        self._schedule.soon(300_000, end)
-        return node.name
+        return f"{node.name} {self._then(start_again)}"
 
-    def _move_master(self) -> str:
-        one, other = self._pair()
-        if self._world.nodes[one].is_up and not self._world.nodes[one].is_paused:
-            self._world.nodes[one].hand_over(other, keeps_copy=self._dice.random() < 0.5)
-        return f"from {one} to {other}"
+    def _drain(self) -> str:
+        node = self._some()
+        node.do(lambda process: process.drain(is_drained=True))
+
+        def revive() -> None:
+            node.do(lambda process: process.drain(is_drained=False))
+
+        return f"{node.name} {self._then(revive)}"
+
+    def _relocate(self) -> str:
+        leader, to = self._leader(), self._some()
+        if leader is None:
+            return "nobody"
+        wanted = RelocationWanted(self._world.queue_name, to.name)
+        leader.do(lambda process: process.shell.tell(wanted))
+        return f"from {leader.name} to {to.name}"
 
     def _pause(self) -> str:
         node = self._some()
         if not node.is_up or node.is_paused:
             return "nobody"
         node.pause()
-        return f"{node.name} {self._then(lambda: node.is_paused and node.resume())}"
+        return f"{node.name} {self._then(node.resume)}"
 
     def _restart_all(self) -> str:
-        if self._dice.random() < 0.3:
+        fate = self._dice.random()
+        if fate < 0.2:
             return " ".join(self._kill_one(node) for node in self._world.nodes.values())
+        if fate < 0.3:
+            return " ".join(self._stop_one(node) for node in self._world.nodes.values())
         return "not"
 
     # Links.
@@ -165,8 +188,8 @@ class Harm:
 
     def _reset(self) -> str:
         one, other = self._pair()
-        self._world.reset(one, other)
-        return f"{one} to {other}"
+        self._world.network.reset(one, other)
+        return f"{one} and {other}"
 
     def _slow_link(self) -> str:
         one, other = self._pair()
@@ -191,9 +214,12 @@ class Harm:
 
     def _slow_store(self) -> str:
         delay_us = self._dice.choice([20_000, 200_000])
-        self._world.store.slow_down(delay_us)
-        lasting = self._then(lambda: self._world.store.slow_down(2_000))
-        return f"by {delay_us / 1_000} ms {lasting}"
+        self._world.store.delay_us_max = delay_us
+
+        def recover() -> None:
+            self._world.store.delay_us_max = 2_000
+
+        return f"by {delay_us / 1_000} ms {self._then(recover)}"
 
     def _compact(self) -> str:
         self._world.store.compact()
@@ -213,25 +239,24 @@ class Harm:
     def _policy(self) -> str:
         names = sorted(self._world.nodes)
         mode = self._dice.choice(list(MirrorMode))
-        self._world.mirroring = Mirroring(
+        mirroring = Mirroring(
             mode,
             count=self._dice.randint(1, len(names)),
             nodes=tuple(self._dice.sample(names, self._dice.randint(1, len(names)))),
             is_sync_automatic=self._dice.random() < 0.7,
-            promotes_unsynced_on_failure=self._world.mirroring.promotes_unsynced_on_failure,
+            promotes_unsynced_on_failure=self._world.may_lose,
         )
-        return str(self._world.mirroring)
+        self._world.set_policy(mirroring)
+        return str(mirroring)
 
     def _lose_consumers(self) -> str:
         node = self._some()
-        if node.copy is not None and node.is_up and not node.is_paused:
-            node.copy.lose_consumers()
+        node.do(lambda process: process.client.lose())
         return node.name
 
     def _purge(self) -> str:
         if self._dice.random() < 0.7:
             return "not"
         for node in self._world.nodes.values():
-            if node.copy is not None:
-                node.copy.purge()
+            node.do(lambda process: process.client.purge())
         return ""

@@ -10,13 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from cluster_simulation.node import SimNode
 from cluster_simulation.stage import FAILOVER_US, Stage
 from cluster_simulation.world import EVERYWHERE, World
 from gm_invariants import Violation
+from warren.cluster.events import RelocationWanted
 from warren.policy.wanted_copies import MirrorMode
 
 ROUNDS: Final = 6
-WHOLE_US_MAX: Final = 10_000_000
+WHOLE_US_MAX: Final = 20_000_000
+STOP_US_MAX: Final = 20_000_000
 AWAY_US_MAX: Final = 300_000
 
 
@@ -30,19 +33,39 @@ def until_whole(stage: Stage) -> None:
     stage.wait(stage.world.schedule.random.randint(1, AWAY_US_MAX))
 
 
+def until_led(stage: Stage, names: str) -> None:
+    """Wait until one of these nodes leads."""
+    ends_us = stage.world.schedule.now_us + FAILOVER_US
+    while stage.leader not in names:
+        if stage.world.schedule.now_us > ends_us:
+            raise Violation(f"none of {names} leads: {stage.record}")
+        stage.wait(10_000)
+
+
 def others(stage: Stage) -> list[str]:
     return [name for name in stage.world.nodes if name != stage.leader]
 
 
+def relocate(leader: SimNode, to: str) -> None:
+    wanted = RelocationWanted(leader.world.queue_name, to)
+    leader.do(lambda process: process.shell.tell(wanted))
+
+
+def stop(stage: Stage, name: str) -> None:
+    """In good order: others lead what the node led, then it goes."""
+    node = stage.world.nodes[name]
+    assert node.process is not None, "it runs"
+    node.process.stop()
+    ends_us = stage.world.schedule.now_us + STOP_US_MAX
+    while node.is_up:
+        if stage.world.schedule.now_us > ends_us:
+            raise Violation(f"{name} does not stop: {stage.record}")
+        stage.wait(10_000)
+
+
 def stop_and_start(stage: Stage, name: str) -> None:
-    """In good order: others lead what the node led, then it goes, and comes back soon."""
-    node, dice = stage.world.nodes[name], stage.world.schedule.random
-    for other in dice.sample(others(stage), 2):
-        node.hand_over(other, keeps_copy=True)
-    stage.wait(FAILOVER_US // 20)
-    node.stop()
-    stage.world.store.end_session(name, node.incarnation)
-    stage.wait(dice.randint(1, AWAY_US_MAX))
+    stop(stage, name)
+    stage.wait(stage.world.schedule.random.randint(1, AWAY_US_MAX))
     stage.start(name)
 
 
@@ -61,8 +84,22 @@ def moving_masters(seed: int) -> World:
     dice = stage.world.schedule.random
     for _ in range(ROUNDS):
         until_whole(stage)
-        keeps_copy = dice.random() < 0.8
-        stage.world.nodes[stage.leader].hand_over(dice.choice(others(stage)), keeps_copy)
+        leader, to = stage.world.nodes[stage.leader], dice.choice(others(stage))
+        relocate(leader, to)
+        until_led(stage, to)
+    return stage.end()
+
+
+def drained_masters(seed: int) -> World:
+    """The master's node is taken out of service, and comes back into it."""
+    stage = Stage(seed)
+    dice = stage.world.schedule.random
+    for _ in range(ROUNDS):
+        until_whole(stage)
+        node = stage.world.nodes[stage.leader]
+        node.do(lambda process: process.drain(is_drained=True))
+        stage.wait(dice.randint(1, FAILOVER_US // 2))
+        node.do(lambda process: process.drain(is_drained=False))
     return stage.end()
 
 
@@ -73,9 +110,10 @@ def moving_policies(seed: int) -> World:
     for _ in range(ROUNDS):
         until_whole(stage)
         nodes = tuple(dice.sample(others(stage), 2))
-        stage.world.mirroring = replace(EVERYWHERE, mode=MirrorMode.NODES, nodes=nodes)
+        stage.world.set_policy(replace(EVERYWHERE, mode=MirrorMode.NODES, nodes=nodes))
+        until_led(stage, "".join(nodes))
         stage.wait(dice.randint(1, FAILOVER_US // 2))
-        stage.world.mirroring = EVERYWHERE
+        stage.world.set_policy(EVERYWHERE)
     return stage.end()
 
 
@@ -109,12 +147,7 @@ def all_stopped(seed: int) -> World:
     for _ in range(2):
         until_whole(stage)
         for name in dice.sample("abc", 3):
-            for other in others(stage):
-                stage.world.nodes[name].hand_over(other, keeps_copy=True)
-            stage.wait(dice.randint(1, AWAY_US_MAX))
-            node = stage.world.nodes[name]
-            node.stop()
-            stage.world.store.end_session(name, node.incarnation)
+            stop(stage, name)
         for name in dice.sample("abc", 3):
             stage.start(name)
             stage.wait(dice.randint(1, AWAY_US_MAX))
@@ -123,5 +156,12 @@ def all_stopped(seed: int) -> World:
 
 MASTER_CHANGES: Final[dict[str, Callable[[int], World]]] = {
     case.__name__.replace("_", "-"): case
-    for case in (rolling_restarts, moving_masters, moving_policies, lost_masters, all_stopped)
+    for case in (
+        rolling_restarts,
+        moving_masters,
+        drained_masters,
+        moving_policies,
+        lost_masters,
+        all_stopped,
+    )
 }

@@ -222,9 +222,9 @@ def partial_one_way(seed: int) -> World:
     """7-10: what one of two nodes sends to the other is lost, whichever of them leads."""
     for sender, target in ("ab", "ba", "bc", "cb"):
         stage = Stage(seed)
-        stage.deafen(sender, target)
+        stage.world.cut(sender, target)
         stage.require_confirms("abc", PUT_OUT_US, FAILOVER_US)
-        stage.undeafen(sender, target)
+        stage.world.mend(sender, target)
         stage.require_confirms("abc", PUT_OUT_US, FAILOVER_US)
         world = stage.end("c" if "a" in (sender, target) else "a")
     return world

@@ -1,4 +1,4 @@
-"""One seed: work and harm for a while, then peace, then the reckoning."""
+"""A run of one seed: work and harm for a while, then peace, then the reckoning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gm_invariants import Violation
 
 QUIET_US: Final = 500_000
 """Before any harm is done."""
-HARM_US: Final = 8_000_000
+HARM_US: Final = 20_000_000
 
 
 class Run:
@@ -29,12 +29,14 @@ class Run:
             world.transient_chance = 0.3
         if dice.random() < 0.1:
             world.mirroring = replace(world.mirroring, promotes_unsynced_on_failure=True)
-        self._needs_ack = dice.random() < 0.9
+        world.is_lazy = dice.random() < 0.3
+        no_ack = dice.random() < 0.1
+        world.consumers = [(dice.randint(1, 20), no_ack) for _ in range(dice.randint(1, 2))]
+        world.consumer_us_max = dice.choice([20_000, 300_000, 2_000_000])
         world.start()
-        world.every(dice.randint(10_000, 60_000), self._publish)
-        world.every(dice.randint(5_000, 60_000), self._consume)
+        world.every(dice.randint(20_000, 150_000), self._publish)
         world.run(QUIET_US)
-        world.every(dice.randint(200_000, 1_200_000), self.harm.strike)
+        world.every(dice.randint(500_000, 3_000_000), self.harm.strike)
         world.run(HARM_US)
         world.make_peace()
         world.come_to_rest()
@@ -43,19 +45,23 @@ class Run:
     def _publish(self) -> None:
         world = self.world
         if not world.is_peaceful:
-            world.publishers.publish(world.nodes[self.dice.choice(list(world.nodes))])
-
-    def _consume(self) -> None:
-        if not self.world.is_peaceful:
-            self.world.consume(self._needs_ack)
+            process = world.nodes[self.dice.choice(list(world.nodes))].process
+            if process is not None:
+                for _ in range(self.dice.choice([1, 1, 3])):
+                    process.client.publish()
 
 
 def simulate(seed: int) -> Run:
-    """Raises Violation, with the story of the run."""
+    """Raises Violation, with the harm that was done and what each node knows of the queue."""
     run = Run(seed)
     try:
         run.run()
     except Exception as error:
-        story = "\n".join(run.harm.story)
-        raise Violation(f"seed {seed}: {type(error).__name__}: {error}\n{story}") from error
+        world, story = run.world, "\n".join(run.harm.story)
+        now_ms = world.schedule.now_us // 1_000
+        raise Violation(
+            f"seed {seed} at {now_ms} ms: {type(error).__name__}: {error}\n\n"
+            f"What was done:\n{story}\n\nWhat nodes tell (a second later by their clocks):\n"
+            f"{world.stories()}"
+        ) from error
     return run

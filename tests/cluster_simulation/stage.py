@@ -1,7 +1,7 @@
 """A cluster of three under load, to which a script does something and sees what comes of it.
 
-`a` leads, `b` and `c` are in sync. Publishers work on all three nodes and consumers with the
-leader, all the time; the witness watches, so whatever a script does, nobody confirms or delivers
+`a` leads, `b` and `c` are in sync. Publishers work on all three nodes and consumers too,
+all the time; the witness watches, so whatever a script does, nobody confirms or delivers
 beside the leader and nothing confirmed is lost.
 """
 
@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from cluster_simulation.node import SUSPECT_US
-from cluster_simulation.store import LEASE_US
 from cluster_simulation.world import EVERYWHERE, World
 from gm_invariants import Violation
+from warren.cluster.sessions import SESSION_TTL_S
 from warren.mirror.group_record import GroupRecord, node_of
 from warren.policy.wanted_copies import Mirroring
 
 PUBLISH_US: Final = 40_000
-CONSUME_US: Final = 40_000
 BEGIN_US: Final = 800_000
+LEASE_US: Final = round(SESSION_TTL_S * 1_000_000)
 FAILOVER_US: Final = LEASE_US + 1_000_000
 """The longest that a queue stands still when its leader is cut off."""
-PUT_OUT_US: Final = SUSPECT_US + 600_000
-"""The longest that it does when a mirror is."""
+PUT_OUT_US: Final = FAILOVER_US
+"""The longest that it does when links are cut: silence is noticed, then members are expelled."""
 WATCH_US: Final = 1_000_000
 STEP_US: Final = 10_000
 
@@ -33,25 +32,20 @@ class Stage:
         self.world.mirroring = mirroring
         self.world.start()
         self.world.every(PUBLISH_US, self._publish)
-        self.world.every(CONSUME_US, self._consume)
         self.wait(BEGIN_US)
         self.require(self.leader == "a", "a does not lead")
 
     def _publish(self) -> None:
         if not self.world.is_peaceful:
-            for node in self.world.nodes.values():
-                self.world.publishers.publish(node)
-
-    def _consume(self) -> None:
-        if not self.world.is_peaceful:
-            self.world.consume()
+            for process in self.world.processes:
+                process.client.publish()
 
     # What is seen.
 
     @property
     def record(self) -> GroupRecord:
-        record = self.world.store.value
-        assert record is not None
+        record = self.world.record
+        assert record is not None, "the queue is mirrored"
         return record
 
     @property
@@ -95,18 +89,6 @@ class Stage:
         """Both ways; the store can be reached."""
         for one, other in pairs:
             self.world.split(one, other)
-
-    def deafen(self, sender: str, target: str) -> None:
-        """What one node sends to another is lost. The other resets the link, for it hears nothing.
-
-        So neither has a link to the other, as is the way of TCP.
-        """
-        self.world.cut(sender, target)
-        self.world.nodes[target].link_changed(sender, False)
-
-    def undeafen(self, sender: str, target: str) -> None:
-        self.world.mend(sender, target)
-        self.world.nodes[target].link_changed(sender, True)
 
     def isolate(self, name: str) -> None:
         """From everybody and everything."""

@@ -1,162 +1,156 @@
-"""A store like etcd: one record, sessions with leases, watchers that hear everything late.
+"""A store like etcd: an ordered map with versions, leases that end, and a history that is kept.
 
-News come in order and each for itself, unless the history has been compacted meanwhile: then a
-watcher finds what there is now, and has to make out itself what must have happened.
+Nodes reach it through a `StoreClient` each (`store_client`), late, or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from support.record_store import RecordStore
 from support.schedule import Schedule
-from warren.mirror.group_record import GroupRecord, SessionGone
+from warren.cluster.sessions import Session, decode_session
+from warren.metadata.keys import KeyKind, node_key, parse_key
+from warren.metadata.store import (
+    Change,
+    Check,
+    Lease,
+    LeaseLost,
+    Operation,
+    Put,
+    Record,
+)
 
-if TYPE_CHECKING:
-    from cluster_simulation.node import SimNode
-    from cluster_simulation.witness import Witness
-
-LEASE_US: Final = 2_000_000
-REQUEST_US: Final = 300_000
-"""How long a request is tried again that nobody answers."""
-
-
-class Stored(NamedTuple):
-    record: GroupRecord | None = None
-    revision: int = 0
-
-
-class SessionNews(NamedTuple):
-    node: str
-    incarnation: str
-    is_open: bool
+DELAY_US: Final = 2_000
+"""The longest that a request or an answer takes, unless the store is slow."""
 
 
-class ClusterStore(RecordStore[GroupRecord]):
-    def __init__(self, schedule: Schedule, witness: Witness) -> None:
-        super().__init__(schedule)
+class EtcdLike:
+    """`on_group` is told of every record of a group that replaces another, or ends."""
+
+    def __init__(self, schedule: Schedule, on_group: Callable[[bytes | None, bytes | None], None]):
         self.schedule = schedule
-        self.witness = witness
-        self.nodes: dict[str, SimNode] = {}
-        self.history: list[Stored | SessionNews] = []
+        self.records: dict[str, Record] = {}
+        self.history: list[tuple[Change, ...]] = []
+        """Changes of each revision: the first one is that of revision 1."""
         self.compacted = 0
-        """How much of the history is gone."""
-        self.unreachable: dict[str, frozenset[str]] = {}
-        """By node: the nodes that it has said it cannot reach."""
-        self._is_down = False
-        self._expiry_us: dict[tuple[str, str], int] = {}
+        """Up to this revision the history is gone."""
+        self.delay_us_max = DELAY_US
+        self.is_down = False
+        self.watchers: list[Callable[[], None]] = []
+        self._on_group = on_group
+        self._lease_ids = 0
+        self._expiry_us: dict[int, int] = {}
+        self._lease_of: dict[str, int] = {}
 
-    # Sessions.
+    @property
+    def revision(self) -> int:
+        return len(self.history)
 
-    def session_of(self, node: str) -> str:
-        return next((life for name, life in self.sessions if name == node), "")
+    # Transactions.
 
-    def open_session(self, node: str, incarnation: str) -> bool:
-        if self.session_of(node):
-            return False
-        self.sessions.add((node, incarnation))
-        self.keep_alive(node, incarnation)
-        self._note(SessionNews(node, incarnation, True))
-        return True
+    def commit(self, checks: Sequence[Check], operations: Sequence[Operation]) -> int | None:
+        """Return the revision of the change; None if a check does not hold. Raises LeaseLost."""
+        for operation in operations:
+            lease = operation.lease if isinstance(operation, Put) else None
+            if lease is not None and lease.id not in self._expiry_us:
+                raise LeaseLost(f"lease {lease.id} has ended")
+        if any(self.version_of(check.key) != check.version for check in checks):
+            return None
+        changes = [c for operation in operations if (c := self._apply(operation)) is not None]
+        if changes:
+            self._tell(tuple(changes))
+        return self.revision
 
-    def keep_alive(self, node: str, incarnation: str) -> bool:
-        session = (node, incarnation)
-        if session not in self.sessions:
-            return False
-        self._expiry_us[session] = self.schedule.now_us + LEASE_US
-        self.schedule.after(LEASE_US, lambda: self._expire(session))
-        return True
+    def version_of(self, key: str) -> int:
+        record = self.records.get(key)
+        return 0 if record is None else record.version
 
-    def end_session(self, node: str, incarnation: str) -> None:
-        session = (node, incarnation)
-        if session in self.sessions:
-            self.sessions.discard(session)
-            self.unreachable.pop(node, None)
-            del self._expiry_us[session]
-            self._note(SessionNews(node, incarnation, False))
+    def _apply(self, operation: Operation) -> Change | None:
+        key = operation.key
+        before = self.records.get(key)
+        if isinstance(operation, Put):
+            lease = operation.lease
+            self._lease_of.pop(key, None)
+            if lease is not None:
+                self._lease_of[key] = lease.id
+            record = Record(key, operation.value, self.revision + 1)
+            self._note_group(key, before, record)
+            self.records[key] = record
+            return Change(key, record)
+        if before is None:
+            return None
+        self._note_group(key, before, None)
+        self._lease_of.pop(key, None)
+        del self.records[key]
+        return Change(key, None)
 
-    def _expire(self, session: tuple[str, str]) -> None:
-        is_due = self._expiry_us.get(session, self.schedule.now_us + 1) <= self.schedule.now_us
-        if is_due and not self._is_down:
-            self.end_session(*session)
+    def _note_group(self, key: str, before: Record | None, after: Record | None) -> None:
+        parsed = parse_key(key)
+        if parsed is not None and parsed.kind is KeyKind.GROUP:
+            self._on_group(
+                None if before is None else before.value, None if after is None else after.value
+            )
 
-    def go_down(self) -> None:
-        """Nobody can reach it, and it counts no time."""
-        self._is_down = True
-        for node in self.nodes.values():
-            node.is_cut_from_store = True
-
-    def come_back(self) -> None:
-        """Leases begin anew, as etcd's do when a majority is there again."""
-        self._is_down = False
-        for session in self.sessions:
-            self.keep_alive(*session)
-        for node in self.nodes.values():
-            node.mend_store()
-
-    def tell_unreachable(self, node: SimNode, unreachable: frozenset[str]) -> None:
-        """A node's state, for all others to hear of; a node that is cut off says it again."""
-
-        def arrive() -> None:
-            if not node.is_cut_from_store and (node.name, node.incarnation) in self.sessions:
-                self.unreachable[node.name] = unreachable
-                for other in self.nodes.values():
-                    self.schedule.soon(5_000, partial(other.when_running, other.move_master))
-
-        self.schedule.soon(self._delay_us_max, arrive)
-
-    # The record.
-
-    def commit(
-        self,
-        node: SimNode,
-        change: tuple[GroupRecord, int | None],
-        gone: tuple[SessionGone, ...],
-        answered: Callable[[bool], None],
-    ) -> None:
-        """Asked again until there is an answer, or given up: then it may have been done, or not."""
-        record, revision = change
-        sessions = tuple((each.node, each.incarnation) for each in gone)
-        gives_up_us = self.schedule.now_us + REQUEST_US
-
-        def when_reachable(do: Callable[[], None]) -> None:
-            if not node.is_cut_from_store:
-                do()
-            elif self.schedule.now_us > gives_up_us:
-                answered(False)
-            else:
-                self.schedule.after(20_000, lambda: when_reachable(do))
-
-        def answer(is_stored: bool) -> None:
-            when_reachable(lambda: answered(is_stored))
-
-        def arrive() -> None:
-            self.compare_and_set(record, revision or None, sessions, answer)
-
-        self.schedule.soon(self._delay_us_max, lambda: when_reachable(arrive))
-
-    def put(self, value: GroupRecord | None) -> None:
-        assert value is not None
-        self.witness.stored(self.value, value)
-        self.value = value
-        self.revision += 1
-        self._note(Stored(value, self.revision))
-
-    # News.
-
-    def _note(self, news: Stored | SessionNews) -> None:
-        self.history.append(news)
-        for name in self.nodes:
-            self._tell_later(name)
+    def _tell(self, changes: tuple[Change, ...]) -> None:
+        self.history.append(changes)
+        for tell in self.watchers:
+            tell()
 
     def compact(self) -> None:
-        self.compacted = len(self.history)
+        self.compacted = self.revision
 
-    def slow_down(self, delay_us_max: int) -> None:
-        self._delay_us_max = delay_us_max
+    # Leases.
 
-    def _news_for(self, name: str) -> Callable[[], None]:
-        node, end = self.nodes[name], len(self.history)
-        return lambda: node.read_store(end)
+    def grant(self, ttl_s: float) -> Lease:
+        self._lease_ids += 1
+        lease = Lease(self._lease_ids, ttl_s)
+        self._renew(lease)
+        return lease
+
+    def keep_alive(self, lease: Lease) -> None:
+        if lease.id not in self._expiry_us:
+            raise LeaseLost(f"lease {lease.id} has ended")
+        self._renew(lease)
+
+    def _renew(self, lease: Lease) -> None:
+        ttl_us = round(lease.ttl_s * 1_000_000)
+        self._expiry_us[lease.id] = self.schedule.now_us + ttl_us
+        self.schedule.after(ttl_us, lambda: self._expire(lease.id))
+
+    def _expire(self, lease_id: int) -> None:
+        is_due = self._expiry_us.get(lease_id, self.schedule.now_us + 1) <= self.schedule.now_us
+        if is_due and not self.is_down:
+            self.revoke(lease_id)
+
+    def revoke(self, lease_id: int) -> None:
+        if self._expiry_us.pop(lease_id, None) is None:
+            return
+        keys = [key for key, holder in self._lease_of.items() if holder == lease_id]
+        for key in keys:
+            del self._lease_of[key]
+            self._note_group(key, self.records[key], None)
+            del self.records[key]
+        if keys:
+            self._tell(tuple(Change(key, None) for key in keys))
+
+    def go_down(self) -> None:
+        """Nobody can reach the store, and it counts no time."""
+        self.is_down = True
+
+    def come_back(self, ttl_s: float) -> None:
+        """Leases begin anew, as etcd's do when a majority is there again."""
+        self.is_down = False
+        for lease_id in tuple(self._expiry_us):
+            self._renew(Lease(lease_id, ttl_s))
+
+    # What a witness or a script looks at.
+
+    def session_of(self, node: str) -> Session | None:
+        record = self.records.get(node_key(node))
+        return None if record is None else decode_session(record.value)
+
+    def end_session(self, node: str, incarnation: str) -> None:
+        session = self.session_of(node)
+        if session is not None and session.incarnation == incarnation:
+            self.revoke(session.lease)

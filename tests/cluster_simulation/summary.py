@@ -23,7 +23,7 @@ class Summary:
         witness = world.witness
         return cls(
             1,
-            world.publishers.bodies,
+            world.published,
             len(witness.confirmed),
             len(witness.acknowledged),
             witness.promotions,

@@ -14,14 +14,13 @@ def test_3_12_a_queue_outlives_its_master_and_those_that_were_to_follow(seed: in
     is_publishing = True
 
     def publish() -> None:
-        if is_publishing:
-            world.publishers.publish(publisher)
+        if is_publishing and publisher.process is not None:
+            publisher.process.client.publish()
 
     world.start()
     world.every(5_000, publish)
-    world.every(5_000, world.consume)
     world.run(1_000_000)
-    record = world.store.value
+    record = world.record
     assert record is not None
     assert len(record.insync) == 6
     for pair in ("ab", "cd"):
@@ -30,10 +29,10 @@ def test_3_12_a_queue_outlives_its_master_and_those_that_were_to_follow(seed: in
         world.run(50_000)
     is_publishing = False
     for _ in range(200):
-        if not world.publishers.of(publisher).unanswered:
+        if publisher.process is not None and not publisher.process.client.unanswered:
             break
         world.run(100_000)
-    assert world.witness.confirmed == set(range(1, world.publishers.bodies + 1))
+    assert world.witness.confirmed == set(range(1, world.published + 1))
     assert world.witness.promotions > 0
     world.make_peace()
     world.come_to_rest()
