@@ -24,6 +24,10 @@ class SmallDisk:
             ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(self.path)], check=True
         )
 
+    def unmount(self) -> None:
+        """The directory can be removed then; twice is once."""
+        subprocess.run(["umount", str(self.path)], check=False, capture_output=True)
+
     def fill(self) -> None:
         """To the last byte. What is freed meanwhile can be filled again."""
         for piece in (PIECE, b"\0"):

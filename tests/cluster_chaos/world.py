@@ -148,6 +148,8 @@ class World:
             if node.is_running:
                 node.send(signal.SIGCONT)
                 node.end()
+            if node.disk is not None:
+                node.disk.unmount()
         for member in self.members:
             member.stop(signal.SIGKILL)
         self.network.tear_down()

@@ -122,6 +122,13 @@ class QueueRenewed:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskRefused:
+    """A virtual host's disk would not take a write, of publishes or of acknowledgements alone."""
+
+    vhost: str
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryRecovered:
     """The memory alarm has ended: paused synchronisations may go on."""
 
@@ -163,6 +170,7 @@ Event: TypeAlias = (
     | TurnEnded
     | CopyPrepared
     | QueueRenewed
+    | DiskRefused
     | MemoryRecovered
     | RelocationWanted
     | DrainWanted

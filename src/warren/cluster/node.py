@@ -61,6 +61,7 @@ from warren.cluster.copy_planning import (
 from warren.cluster.events import (
     CommitAnswered,
     CopyPrepared,
+    DiskRefused,
     DrainWanted,
     Event,
     FrameArrived,
@@ -172,6 +173,7 @@ class ClusterNode:
             TurnEnded: lambda event: self._effects.end_turn(),
             CopyPrepared: lambda event: self._copy_prepared(event.name, event.uid),
             QueueRenewed: lambda event: self._queue_renewed(event.name, event.is_renewed),
+            DiskRefused: lambda event: self.leaving.leave_full_disk(event.vhost),
             MemoryRecovered: lambda event: self._go_on_synchronising(),
             RelocationWanted: self._wanted,
             DrainWanted: self._wanted,

@@ -207,7 +207,6 @@ class StreamMaster(MasterBacking):
 
     def failed(self) -> None:
         """It is tried again; meanwhile a mirror leads, or who publishes is refused."""
-        self._refused()
 
     def counted(self) -> None:
         self.length = self.log.backing.length

@@ -23,6 +23,7 @@ from warren.broker.broker import Broker
 from warren.cluster.asker import reply_desk_of
 from warren.cluster.control import Control, Counted, MirrorNews, OpenQueue
 from warren.cluster.events import (
+    DiskRefused,
     DrainWanted,
     FrameArrived,
     LinkDown,
@@ -343,6 +344,12 @@ class Cluster:
             return False
         asyncio.get_running_loop().call_later(OPEN_AGAIN_S, again, control)
         return True
+
+    def disk_refused(self) -> None:
+        """A write has failed: have the queues led elsewhere that cannot be written here."""
+        for vhost in tuple(self._context.queue_factory.storages):
+            if self.shell.is_disk_doubtful(vhost):
+                self.shell.tell(DiskRefused(vhost))
 
     # What all nodes know of each other.
 

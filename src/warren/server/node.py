@@ -111,7 +111,7 @@ class Node:
             lambda change: alarm_changed(self.broker.events, change)
         )
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
-        self.messages.on_failure = lambda error: self.alarms.disk_refused()
+        self.messages.on_failure = lambda error: self._disk_refused()
         self.governor = MemoryGovernor(
             self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
@@ -330,6 +330,12 @@ class Node:
             connection.close_overdue_channels()
         if rest := connections[VISITS_PER_TURN_MAX:]:
             asyncio.get_running_loop().call_soon(self._visit_channels, rest)
+
+    def _disk_refused(self) -> None:
+        """Something could not be written: hold publishers, and have queues led where disks work."""
+        self.alarms.disk_refused()
+        if self.cluster is not None:
+            self.cluster.disk_refused()
 
     def _on_metadata_fault(self, change: str, error: BaseException) -> None:
         """End the node: it has another topology than its store, or its cluster, from now on."""
