@@ -347,9 +347,11 @@ class Cluster:
 
     def disk_refused(self) -> None:
         """A write has failed: have the queues led elsewhere that cannot be written here."""
+        loop = asyncio.get_running_loop()
         for vhost in tuple(self._context.queue_factory.storages):
             if self.shell.is_disk_doubtful(vhost):
-                self.shell.tell(DiskRefused(vhost))
+                # Later: the storage that tells of it is in the middle of its batch.
+                loop.call_soon(self.shell.tell, DiskRefused(vhost))
 
     # What all nodes know of each other.
 
