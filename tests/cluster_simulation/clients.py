@@ -34,7 +34,7 @@ _NACK: Final = b"\x00\x3c\x00\x78"
 class ClientSocket:
     """The part of an asyncio transport that `Outgoing` uses."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientChannel) -> None:
         self._connection = connection
         self._reader = FrameReader(FRAME_MAX, FRAME_MAX)
         self._reader.is_client = True
@@ -55,7 +55,7 @@ class ClientSocket:
         return 0
 
 
-class ClientConnection:
+class ClientChannel:
     def __init__(self, client: Client) -> None:
         process = client.process
         self.client = client
@@ -208,7 +208,7 @@ class Client:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.connection: ClientConnection | None = None
+        self.connection: ClientChannel | None = None
         self.is_consuming = True
         self.is_ended = False
 
@@ -218,7 +218,7 @@ class Client:
     def _connect(self) -> None:
         if self.is_ended:
             return
-        self.connection = ClientConnection(self)
+        self.connection = ClientChannel(self)
         if self.is_consuming:
             for prefetch, no_ack in self.process.world.consumers:
                 self.connection.consume(prefetch, no_ack)
@@ -251,7 +251,7 @@ class Client:
         if self.connection is not None and not self.process.loop.is_paused:
             self.process.loop.run(self._publish, self.connection)
 
-    def _publish(self, connection: ClientConnection) -> None:
+    def _publish(self, connection: ClientChannel) -> None:
         world = self.process.world
         if not self.process.tenure.holds() or not connection.is_open:
             return

@@ -32,7 +32,7 @@ from warren.storage.variable_queue import VariableQueue
 from warren.wire.codec import Ack, Delivery, Message
 
 if TYPE_CHECKING:
-    from cluster_simulation.clients import ClientConnection
+    from cluster_simulation.clients import ClientChannel
     from cluster_simulation.process import Process
     from cluster_simulation.world import World
 
@@ -158,7 +158,7 @@ class Witness:
                 if not self._world.nodes[node_of(member)].has_safe(body):
                     raise Violation(f"E3: {body} is confirmed, and {member} lacks it: {record}")
 
-    def received(self, connection: ClientConnection, body: int, is_redelivered: bool) -> None:
+    def received(self, connection: ClientChannel, body: int, is_redelivered: bool) -> None:
         self.fed_us[connection.process.name] = self._world.schedule.now_us
 
     def purged(self, process: Process) -> None:

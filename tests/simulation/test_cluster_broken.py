@@ -11,7 +11,7 @@ SEEDS_MAX = 200
 # Where to look, and from which seed on: not every life comes to where the rule is needed.
 WHERE = {
     "skip-the-fence": ("multicast", 0),
-    "skip-the-lease": ("random", 0),
+    "skip-the-lease": ("random", 11),
     "confirm-before-the-last-mirror": ("random", 0),
     "drop-an-alias": ("random", 0),
     "promote-an-unsynced-mirror": ("random", 0),
@@ -19,7 +19,7 @@ WHERE = {
     "trust-old-marks": ("rolling-restarts", 0),
     "stay-behind-a-cut": ("partial-pause-minority", 0),
     "stay-on-a-full-disk": ("full-disk-of-the-leader", 0),
-    "decide-before-the-topology": ("random", 0),
+    "decide-before-the-topology": ("random", 2),
     "tell-the-end-of-sessions-late": ("ignore", 0),
     "overlook-a-link": ("random", 0),
     "overlook-what-a-mirror-has": ("random", 0),
@@ -27,7 +27,7 @@ WHERE = {
     "forget-a-relocation": ("moving-masters", 0),
     "place-by-a-stale-policy": ("moving-policies", 0),
     "count-publishes-anew": ("random", 0),
-    "delete-kept-copies": ("random", 0),
+    "delete-kept-copies": ("random", 1),
     "confirm-before-mirrors-are-known": ("random", 11),
 }
 
