@@ -42,6 +42,8 @@ class Surroundings:
         self.inquired_of: list[OfAsker] = []
         self.is_frozen = False
         self.revisions: list[int] = []
+        self.heard: list[Counted | MirrorNews | bytes] = []
+        """Tallies, news and frames of mirrored queues."""
 
     def answers_due(self, handle: Handle) -> None:
         self.due.append(handle)
@@ -61,11 +63,14 @@ class Surroundings:
     def applied(self, revision: int) -> None:
         self.revisions.append(revision)
 
-    def counted(self, news: Counted) -> None: ...
+    def counted(self, news: Counted) -> None:
+        self.heard.append(news)
 
-    def mirror_frame(self, body: bytes) -> None: ...
+    def mirror_frame(self, body: bytes) -> None:
+        self.heard.append(body)
 
-    def mirror_news(self, news: MirrorNews) -> None: ...
+    def mirror_news(self, news: MirrorNews) -> None:
+        self.heard.append(news)
 
 
 class Outcomes:

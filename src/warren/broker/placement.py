@@ -7,20 +7,23 @@ cluster's (`server/cluster_placement.py`), which answers from its view of the cl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from warren.metadata.store import CancelWatch, Lease, MetadataStore, WatchCallback
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
 
-if TYPE_CHECKING:
-    from warren.broker.vhost import VirtualHost
-
 NODE_LEASE_TTL_S: Final = 30.0
 """What is not durable lives as long as the node does, and so much longer if it dies silently."""
 
 MakeQueue: TypeAlias = Callable[[QueueRecord, QueueSettings], AbstractQueue]
+
+
+class WithExchanges(Protocol):
+    """A virtual host, as far as its exchanges may be left without bindings."""
+
+    async def remove_bereft(self) -> None: ...
 
 
 class Placement(Protocol):
@@ -66,7 +69,7 @@ class Placement(Protocol):
         """Wait until a queue that has been declared has the copies that it should have."""
         ...
 
-    def exchanges_lost_bindings(self, vhost: VirtualHost) -> None:
+    def exchanges_lost_bindings(self, vhost: WithExchanges) -> None:
         """Auto-delete exchanges have lost their last binding with the lease of some node."""
         ...
 
@@ -103,5 +106,5 @@ class SingleNode:
     async def until_ready(self, record: QueueRecord) -> None:
         """Nothing to wait for: there is one copy, and it is here."""
 
-    def exchanges_lost_bindings(self, vhost: VirtualHost) -> None:
+    def exchanges_lost_bindings(self, vhost: WithExchanges) -> None:
         """Cannot happen: no other node's lease can end."""

@@ -142,12 +142,12 @@ class Asker:
         self.is_lost = True
         self.disconnected()
         for queue in tuple(self._queues.values()):
-            self._lose(queue, home_down(queue))
+            self._lose(queue, _home_down(queue))
         # What is left was asked about queues that have been deleted meanwhile.
         calls, self._calls = self._calls, {}
         for call in calls.values():
             if not call.answer.done():
-                call.answer.set_exception(home_down(call.queue))
+                call.answer.set_exception(_home_down(call.queue))
 
     def process(self, events: list[Any]) -> None:
         """Raises MalformedControl if the other side does not make sense."""
@@ -227,7 +227,7 @@ class Asker:
     ) -> tuple[int, ...]:
         """Ask; raises the AMQP error that the home answers with, or that it is down."""
         if queue.handle == 0 and not self.open(queue):
-            raise home_down(queue)
+            raise _home_down(queue)
         number = next(self._call_numbers)
         answer = self._make_answer()
         self._calls[number] = Call(queue, make, answered, answer)
@@ -286,7 +286,7 @@ class Asker:
     def take_over(self, call: Call) -> None:
         if call.queue.handle == 0 and not self.open(call.queue):
             if not call.answer.done():
-                call.answer.set_exception(home_down(call.queue))
+                call.answer.set_exception(_home_down(call.queue))
             return
         number = next(self._call_numbers)
         self._calls[number] = call
@@ -322,6 +322,10 @@ class Asker:
             if call.queue is queue:
                 self._fail(number, error)
         queue.lost()
+
+
+def _home_down(queue: RemoteQueue) -> SoftError:
+    return home_down(queue.record, queue.asker.node)
 
 
 def _gone(queue: RemoteQueue) -> QueueGone:

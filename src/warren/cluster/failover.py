@@ -1,14 +1,10 @@
-"""What clients hear when the home of a queue is lost."""
+"""Failover: what clients hear when the home of a queue is lost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from warren.model.errors import SoftError, not_found
+from warren.model.records import QueueRecord
 from warren.queues.consumers import Consumer
-
-if TYPE_CHECKING:
-    from warren.cluster.remote_queue import RemoteQueue
 
 
 def wants_cancel_on_failover(consumer: Consumer) -> bool:
@@ -16,9 +12,10 @@ def wants_cancel_on_failover(consumer: Consumer) -> bool:
     return field is not None and field.value is True
 
 
-def home_down(queue: RemoteQueue) -> SoftError:
-    name, vhost = queue.record.name, queue.record.vhost
-    node = queue.asker.node or queue.record.node
+def home_down(record: QueueRecord, node: str) -> SoftError:
+    """`node` is the home that was asked; empty if the queue had none at the moment."""
+    name, vhost = record.name, record.vhost
+    home = node or record.node
     return not_found(
-        f"home node '{node}' of durable queue '{name}' in vhost '{vhost}' is down or inaccessible"
+        f"home node '{home}' of durable queue '{name}' in vhost '{vhost}' is down or inaccessible"
     )

@@ -466,7 +466,7 @@ class RemoteQueue(AbstractQueue):
 
     def require_available(self) -> None:
         if self.asker.is_lost:
-            raise home_down(self)
+            raise home_down(self.record, self.asker.node)
 
     # What a queue of this node does and this one leaves to its home.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from warren.auth.access import AccessControl
@@ -17,10 +18,18 @@ from warren.cluster.tallies import Counts, Scope
 from warren.model.errors import LoginRefused
 from warren.protocol.handshake import Handshake, HandshakeSettings
 from warren.protocol.sasl import Credentials
-from warren.server.connection_events import Login
 from warren.server.sockets import is_loopback
 
 AMQP: Final = "amqp091"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """`refusal` says why it was refused; empty if it was not."""
+
+    mechanism: str
+    user: str
+    refusal: str = ""
 
 
 class Admission:

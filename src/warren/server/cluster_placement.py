@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from warren.broker.placement import WithExchanges
 from warren.broker.queue_host import QueueFactory
-from warren.broker.vhost import VirtualHost
 from warren.cluster.copy_planning import is_as_wanted
 from warren.cluster.lifetimes import outlives_master
 from warren.cluster.masters import is_masterless, locate
@@ -91,12 +91,12 @@ class ClusterPlacement:
         name = (record.vhost, record.name)
         await self.shell.until(lambda: is_as_wanted(self.shell.view, name), DECLARE_S_MAX)
 
-    def exchanges_lost_bindings(self, vhost: VirtualHost) -> None:
+    def exchanges_lost_bindings(self, vhost: WithExchanges) -> None:
         assert self._context is not None, "the cluster is made before anything is declared"
         self._context.spawn(_remove_unbound(vhost))
 
 
-async def _remove_unbound(vhost: VirtualHost) -> None:
+async def _remove_unbound(vhost: WithExchanges) -> None:
     """All nodes try to remove auto-delete exchanges without bindings; the first one succeeds."""
     with suppress(MetadataError, AmqpError):
         await vhost.remove_bereft()

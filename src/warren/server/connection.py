@@ -38,9 +38,9 @@ from warren.protocol.negotiation import (
     SendMethod,
     SendProtocolHeaderAndClose,
 )
+from warren.server.admission import Login
 from warren.server.connection_details import ConnectionDetails
 from warren.server.connection_events import (
-    Login,
     connection_closed,
     connection_created,
     login_tried,

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.events import NOBODY, EventBus, Properties, shown_arguments
 from warren.config.values import Endpoint
 from warren.flow.alarms import AlarmChange
+from warren.server.admission import Login
 from warren.server.tls.peer import TlsPeer
 
 if TYPE_CHECKING:
     from warren.server.connection import AmqpConnection
 
 _PROTOCOL: Final = "{0,9,1}"
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """`refusal` says why it was refused; empty if it was not."""
-
-    mechanism: str
-    user: str
-    refusal: str = ""
 
 
 def connection_created(events: EventBus, connection: AmqpConnection) -> None:

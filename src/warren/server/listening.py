@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from warren.cluster.node_states import Listener
 
 if TYPE_CHECKING:
     from warren.config.values import Endpoint
-    from warren.server.node import Node
+    from warren.server.cluster import Cluster
 
 
-def listeners_of(node: Node) -> list[Listener]:
+class ListeningNode(Protocol):
+    cluster: Cluster | None
+
+    @property
+    def metrics_endpoint(self) -> Endpoint | None: ...
+
+    @property
+    def http_endpoints(self) -> Mapping[str, Endpoint]: ...
+
+    @property
+    def amqp_endpoints(self) -> Sequence[Endpoint]: ...
+
+    @property
+    def amqps_endpoints(self) -> Sequence[Endpoint]: ...
+
+
+def listeners_of(node: ListeningNode) -> list[Listener]:
     """A drained node has none for AMQP."""
     found = [_listener("amqp", endpoint) for endpoint in node.amqp_endpoints]
     found += (_listener("amqp/ssl", endpoint) for endpoint in node.amqps_endpoints)

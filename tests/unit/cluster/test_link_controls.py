@@ -35,7 +35,7 @@ from warren.cluster.control import (
     encode_acked,
     encode_control,
 )
-from warren.cluster.remote_queue import Unconfirmed
+from warren.cluster.remote_queue import RemoteQueue, Unconfirmed
 from warren.cluster.stream_places import StreamPlaces
 from warren.metadata.store import MetadataError
 from warren.model.errors import QueueGone, SoftError
@@ -51,6 +51,20 @@ NACK_7 = b"\x00\x3c\x00\x78" + (7).to_bytes(8, "big") + b"\x02"
 
 def nothing() -> None:
     pass
+
+
+class Listener:
+    """A node that notes how far others have come."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+
+    def applied(self, node: str, revision: int) -> None:
+        self.told.append((node, revision))
+
+    def resumed(self, queue: RemoteQueue) -> None: ...
+
+    def master_missing(self, queue: RemoteQueue, node: str) -> None: ...
 
 
 def to_server(link: LinkWorld, control: Control) -> list[Control]:
@@ -103,13 +117,13 @@ async def test_a_nack_of_a_channel_that_was_closed_is_passed_over(link: LinkWorl
 
 
 async def test_how_far_the_other_topology_has_come_is_told_to_whoever_asks(link: LinkWorld) -> None:
-    told: list[int] = []
-    link.asker._on_applied = told.append
+    listener = Listener()
+    link.asker.listener = listener
     to_client(link, Applied(7))
-    assert told == [7]
-    link.asker._on_applied = None
+    assert listener.told == [("home", 7)]
+    link.asker.listener = asker_module.NOBODY_LISTENS
     to_client(link, Applied(8))
-    assert told == [7]
+    assert listener.told == [("home", 7)]
 
 
 async def test_a_queue_without_a_free_channel_is_as_good_as_down(
@@ -122,7 +136,7 @@ async def test_a_queue_without_a_free_channel_is_as_good_as_down(
     assert second.publish(message(b"m"), None, 0) == REJECTED
     with pytest.raises(SoftError, match="is down or inaccessible"):
         await second.counts()
-    first.require_home()
+    first.require_available()
 
 
 async def test_a_question_that_no_next_node_can_take_fails(
@@ -138,21 +152,19 @@ async def test_a_question_that_no_next_node_can_take_fails(
     with pytest.raises(SoftError, match="home node 'nowhere'"):
         await question
     with pytest.raises(SoftError):
-        remote.require_home()
+        remote.require_available()
 
 
 async def test_frames_of_the_ring_are_lost_while_there_is_no_link(link: LinkWorld) -> None:
-    frames: list[bytes] = []
-    link.delegate.on_mirror_frame = frames.append
     link.asker.mirror_frame(b"one")
     link.move()
+    assert link.around.heard == [b"one"]
     link.cut()
     link.asker.mirror_frame(b"two")
     link.connect()
-    link.delegate.on_mirror_frame = frames.append
     link.asker.mirror_frame(b"three")
     link.move()
-    assert frames == [b"one", b"three"]
+    assert link.around.heard == [b"three"]
 
 
 async def test_the_desk_for_replies_is_opened_without_a_name(link: LinkWorld) -> None:
@@ -168,9 +180,6 @@ async def test_the_desk_for_replies_is_opened_without_a_name(link: LinkWorld) ->
 
 
 async def test_news_goes_to_whoever_wants_it_and_a_ping_comes_back(link: LinkWorld) -> None:
-    heard: list[Control] = []
-    link.delegate.on_counted = heard.append
-    link.delegate.on_mirror_news = heard.append
     news: list[Control] = [
         Counted(True, (("vhost", "/", 3),)),
         BecomeMirror("/", "q", "uid"),
@@ -178,7 +187,7 @@ async def test_news_goes_to_whoever_wants_it_and_a_ping_comes_back(link: LinkWor
     ]
     for each in news:
         assert to_server(link, each) == []
-    assert heard == news
+    assert link.around.heard == news
     assert to_server(link, Applied(11)) == []
     assert link.applied == [11]
     assert to_server(link, Ping()) == [Ping()]
@@ -210,7 +219,7 @@ async def test_a_frozen_node_fails_requests_and_does_nothing(link: LinkWorld) ->
     queue.publish(message(b"m"), None, 0)
     link.around.is_frozen = True
     with pytest.raises(SoftError) as failed:
-        await link.ask(remote.purge_at_home())
+        await link.ask(remote.purge())
     assert (failed.value.code, failed.value.name) == (506, "RESOURCE_ERROR")
     assert queue.message_count == 1
 
@@ -263,11 +272,15 @@ async def test_rejections_and_requeues_reach_the_queue(link: LinkWorld) -> None:
     assert client.bodies() == [b"1"], "again; the other is gone"
 
 
+async def remove() -> None:
+    raise AssertionError("the node of the master removes the queue")
+
+
 async def test_a_delete_that_fails_is_told_and_the_queue_stays(link: LinkWorld) -> None:
     queue, remote = await link.declared()
     queue.publish(message(b"m"), None, 0)
     with pytest.raises(SoftError) as failed:
-        await link.ask(remote.delete_at_home(False, True))
+        await link.ask(remote.delete_if(False, True, remove))
     assert failed.value.code == 406
 
     async def unreachable(*_: object) -> int:
@@ -276,7 +289,7 @@ async def test_a_delete_that_fails_is_told_and_the_queue_stays(link: LinkWorld) 
     vhost = link.world.broker.vhosts["/"]
     vhost.delete_queue = unreachable  # type: ignore[method-assign,assignment]
     with pytest.raises(SoftError) as failed:
-        await link.ask(remote.delete_at_home(False, False))
+        await link.ask(remote.delete_if(False, False, remove))
     assert (failed.value.code, failed.value.explanation) == (506, "no majority")
     assert not queue.is_deleted
 
@@ -295,8 +308,7 @@ async def test_a_queue_that_was_led_here_goes_on_elsewhere_with_all_that_had_no_
     assert consumer.queue is remote
     link.move()
     assert outcomes.confirms == [4, 5]
-    assert remote.consumer_count == 1
-    assert remote.message_count == 0, "known where the master is"
+    assert list(remote._resuming) == [consumer], "it is to be served by the next master"
     taken = [queue.get(), queue.get()]
     assert [(each.message.body, each.redelivered) for each in taken if each is not None] == [
         (b"4", True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from warren.management.page import static_files
+from warren.management.page.address import Page
 from warren.management.page.pages import (
     admin,
     connections,
@@ -19,7 +20,6 @@ from warren.management.page.pages import (
     references,
     streams,
 )
-from warren.management.page.site import Page
 
 PAGES: Final[tuple[Page, ...]] = (
     *static_files.PAGES,

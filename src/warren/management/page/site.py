@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import ClientDisconnect, Request
@@ -19,9 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from warren.management.caller import require_welcome
 from warren.management.errors import EmptyRefusal, Refusal, no_such_object
+from warren.management.page.address import LOGIN_PATH, Page
 from warren.management.page.asking import Refused
 from warren.management.page.signing import SESSION_S, Signer, key_of
-from warren.management.page.visit import FORM_BYTES_MAX, Visit
+from warren.management.page.visit import Visit
 from warren.management.paths import PathTree, path_parts
 from warren.management.resource import Resource
 from warren.metadata.store import MetadataUnavailable
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 _log: Final = EventLog("management")
 
-Handler: TypeAlias = Callable[[Visit], Awaitable[Response]]
-
-LOGIN_PATH: Final = "/login"
 _FORM_TOKEN: Final = "csrf"
 _TOKEN_HEADER: Final = "x-csrf"
 # Nothing but our own files, and no script or style in the text of a page.
@@ -55,21 +52,6 @@ _REASONS: Final = {
     405: "This page cannot be asked for like that.",
 }
 _OURS: Final = frozenset({"same-origin", "none"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """An address of the page: `get` shows something, `post` changes something."""
-
-    path: str
-    get: Handler | None = None
-    post: Handler | None = None
-    is_open: bool = False
-    """Also to who is not signed in."""
-    form_bytes_max: int = FORM_BYTES_MAX
-
-    def handler(self, method: str) -> Handler | None:
-        return {"GET": self.get, "HEAD": self.get, "POST": self.post}.get(method)
 
 
 class Site:

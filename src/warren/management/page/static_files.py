@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
+from warren.management.page.address import Page
 from warren.management.page.asking import Refused
-from warren.management.page.site import Page
 from warren.management.page.visit import Visit
 
 _FOLDER: Final = Path(__file__).parent / "static"

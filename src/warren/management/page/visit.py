@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
 
 from warren.auth.users import User
 from warren.management.caller import Caller
 from warren.management.multipart import form_fields
 from warren.management.page.asking import Asker, Refused
-from warren.management.page.signing import Session
+from warren.management.page.signing import Session, Signer
+from warren.management.resource import Resource
 
 if TYPE_CHECKING:
-    from warren.management.page.site import Site
+    from warren.server.node import Node
 
 FORM_BYTES_MAX: Final = 10_000_000
 UPLOAD_BYTES_MAX: Final = 256_000_000
@@ -34,10 +36,30 @@ def link(*parts: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
+class PageRenderer(Protocol):
+    async def render(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str: ...
+
+
+class VisitedSite(Protocol):
+    """The application that the visit is to."""
+
+    node: Node
+    dispatch: ASGIApp
+    resources: Sequence[Resource]
+    signer: Signer
+
+    @property
+    def renderer(self) -> PageRenderer: ...
+
+    def set_cookie(self, request: Request, response: Response, name: str, value: str) -> None: ...
+
+    def set_session(self, request: Request, response: Response, value: str) -> None: ...
+
+
 class Visit:
     """`parts` are the open parts of the path, decoded; `query` what stands behind the `?`."""
 
-    def __init__(self, site: Site, request: Request, parts: Mapping[str, str]) -> None:
+    def __init__(self, site: VisitedSite, request: Request, parts: Mapping[str, str]) -> None:
         self.site = site
         self.request = request
         self.parts = parts

@@ -26,7 +26,7 @@ from warren.server.telemetry.rounds import Rounds
 from warren.server.telemetry.state_telling import LOOKS_PER_SLICE, StateTelling
 
 if TYPE_CHECKING:
-    from warren.server.node import Node
+    from warren.server.telemetry.observed_node import ObservedNode
 
 NODE_STATS: Final = "warren.node.stats"
 QUEUE_STATS: Final = "warren.queue.stats"
@@ -50,7 +50,7 @@ class _Kind(Generic[Thing]):
 
 
 class FigureTelling:
-    def __init__(self, node: Node, states: StateTelling) -> None:
+    def __init__(self, node: ObservedNode, states: StateTelling) -> None:
         self._node = node
         self._events = node.broker.events
         self._states = states

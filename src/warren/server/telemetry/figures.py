@@ -13,7 +13,7 @@ from warren.server.connection import AmqpConnection
 from warren.statistics.figures import Figures
 
 if TYPE_CHECKING:
-    from warren.server.node import Node
+    from warren.server.telemetry.observed_node import ObservedNode
 
 QUEUE_COUNTS: Final = ("publish", "deliver_get", "redeliver", "ack")
 COUNTS: Final = (
@@ -56,7 +56,7 @@ def identity_of_queue(queue: Queue) -> Properties:
     return {"vhost": queue.record.vhost, "name": queue.record.name}
 
 
-def figures_of_queue(node: Node, queue: Queue, state: str) -> Properties:
+def figures_of_queue(node: ObservedNode, queue: Queue, state: str) -> Properties:
     kept = queue.backing.figures().named()
     age_ms = queue.head_age_ms(node.context.clock.now_ms())
     lengths = node.statistics.lengths_of_queue(queue)
@@ -80,7 +80,7 @@ def digest_of_queue(queue: Queue, state: str) -> tuple[object, ...]:
     return events, backing.length, backing.unacked_count, queue.consumer_count, state
 
 
-def figures_of_connection(node: Node, connection: AmqpConnection, state: str) -> Properties:
+def figures_of_connection(node: ObservedNode, connection: AmqpConnection, state: str) -> Properties:
     figures = node.statistics.of_connection(connection)
     return {
         **identity_of_connection(connection),
@@ -97,7 +97,7 @@ def digest_of_connection(connection: AmqpConnection, state: str) -> tuple[object
     return connection.reader.octets, connection.output.octets, channels, state
 
 
-def figures_of_channel(node: Node, place: Place, state: str) -> Properties:
+def figures_of_channel(node: ObservedNode, place: Place, state: str) -> Properties:
     channel, confirms = place.channel, place.channel.confirms
     return {
         **place.identity,
@@ -116,7 +116,7 @@ def digest_of_channel(place: Place, state: str) -> tuple[object, ...]:
     return channel.counters.events(), unacked, len(channel.consumers), state
 
 
-def figures_of_node(node: Node) -> Properties:
+def figures_of_node(node: ObservedNode) -> Properties:
     memory, disk, statistics = node.alarms.memory, node.alarms.disk, node.statistics
     census = statistics.census(statistics.queues())
     resources = sorted(resource.value for resource in node.context.brake.board.resources)

@@ -14,7 +14,7 @@ from warren.server.telemetry.figures import Place, identity_of_connection, ident
 from warren.server.telemetry.states import BUSY_SHARE_MIN, Backlogs, StateWatch, Turn
 
 if TYPE_CHECKING:
-    from warren.server.node import Node
+    from warren.server.telemetry.observed_node import ObservedNode
 
 QUEUE_STATE: Final = "warren.queue.state"
 CONNECTION_STATE: Final = "warren.connection.state"
@@ -24,7 +24,7 @@ LOOKS_PER_SLICE: Final = 500
 
 
 class StateTelling:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ObservedNode) -> None:
         self.connections = StateWatch[AmqpConnection]()
         self.channels = StateWatch[Place]()
         self.queues = StateWatch[Queue]()

@@ -26,7 +26,7 @@ from warren.server.telemetry.state_telling import (
 )
 
 if TYPE_CHECKING:
-    from warren.server.node import Node
+    from warren.server.telemetry.observed_node import ObservedNode
 
 STATE_INTERVAL_MS: Final = MEMORY_MS // 2
 """Shorter than what was held is remembered: nobody is missed."""
@@ -37,7 +37,7 @@ _EVENTS: Final = (
 
 
 class Telemetry:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ObservedNode) -> None:
         self._node = node
         self._interval_ms = node.config.telemetry_interval_ms
         self._due_ms = 0

@@ -7,8 +7,8 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.management.json_types import JsonObject
+from warren.management.page.address import Page
 from warren.management.page.asking import Refused
-from warren.management.page.site import Page
 from warren.management.page.visit import UPLOAD_BYTES_MAX, Visit
 
 TAGS: Final = ("administrator", "monitoring", "policymaker", "management", "impersonator")

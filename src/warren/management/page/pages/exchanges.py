@@ -6,10 +6,10 @@ from typing import Final
 
 from starlette.responses import Response
 
+from warren.management.page.address import Page
 from warren.management.page.asking import Refused
 from warren.management.page.lists import SIZES, ListChoice, listed, vhost_names
 from warren.management.page.pages.queue import publish
-from warren.management.page.site import Page
 from warren.management.page.typed_fields import table_of
 from warren.management.page.visit import Visit
 

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from warren.management.caller import log_in
 from warren.management.errors import Refusal
-from warren.management.page.site import LOGIN_PATH, Page
+from warren.management.page.address import LOGIN_PATH, Page
 from warren.management.page.visit import Visit
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.management.page.site import Page
+from warren.management.page.address import Page
 from warren.management.page.visit import Visit
 
 

@@ -7,9 +7,9 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.management.json_types import JsonObject
+from warren.management.page.address import Page
 from warren.management.page.asking import Refused
 from warren.management.page.lists import SIZES, ListChoice, vhost_names
-from warren.management.page.site import Page
 from warren.management.page.visit import Visit
 
 # Every one of them is asked for its groups.
