@@ -19,6 +19,8 @@ from warren.policy.wanted_copies import MirrorMode
 
 ROUNDS: Final = 6
 WHOLE_US_MAX: Final = 20_000_000
+SLOW_US: Final = 2_000_000
+"""The longest that a consumer keeps a message: slower than publishers, so there is a backlog."""
 STOP_US_MAX: Final = 20_000_000
 AWAY_US_MAX: Final = 300_000
 
@@ -71,7 +73,7 @@ def stop_and_start(stage: Stage, name: str) -> None:
 
 def rolling_restarts(seed: int) -> World:
     """Nodes are stopped and started again one by one, each after the last is whole."""
-    stage = Stage(seed)
+    stage = Stage(seed, consumer_us_max=SLOW_US)
     for turn in range(ROUNDS):
         until_whole(stage)
         stop_and_start(stage, "abc"[turn % 3])
@@ -80,7 +82,7 @@ def rolling_restarts(seed: int) -> World:
 
 def moving_masters(seed: int) -> World:
     """The master goes from node to node, as `rebalance` or `drain` have it, and nobody stops."""
-    stage = Stage(seed)
+    stage = Stage(seed, consumer_us_max=SLOW_US)
     dice = stage.world.schedule.random
     for _ in range(ROUNDS):
         until_whole(stage)
@@ -92,7 +94,7 @@ def moving_masters(seed: int) -> World:
 
 def drained_masters(seed: int) -> World:
     """The master's node is taken out of service, and comes back into it."""
-    stage = Stage(seed)
+    stage = Stage(seed, consumer_us_max=SLOW_US)
     dice = stage.world.schedule.random
     for _ in range(ROUNDS):
         until_whole(stage)
@@ -105,7 +107,7 @@ def drained_masters(seed: int) -> World:
 
 def moving_policies(seed: int) -> World:
     """A policy wants no copy on the master's node, so that another one leads; then it ends."""
-    stage = Stage(seed)
+    stage = Stage(seed, consumer_us_max=SLOW_US)
     dice = stage.world.schedule.random
     for _ in range(ROUNDS):
         until_whole(stage)
@@ -119,7 +121,7 @@ def moving_policies(seed: int) -> World:
 
 def lost_masters(seed: int) -> World:
     """The master is killed, stands still or is cut off, and comes back."""
-    stage = Stage(seed)
+    stage = Stage(seed, consumer_us_max=SLOW_US)
     dice = stage.world.schedule.random
     for _ in range(ROUNDS):
         until_whole(stage)
@@ -142,7 +144,7 @@ def lost_masters(seed: int) -> World:
 
 def all_stopped(seed: int) -> World:
     """All nodes stop in good order, one after another, and come back in any order."""
-    stage = Stage(seed)
+    stage = Stage(seed, consumer_us_max=SLOW_US)
     dice = stage.world.schedule.random
     for _ in range(2):
         until_whole(stage)

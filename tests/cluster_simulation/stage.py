@@ -27,8 +27,11 @@ STEP_US: Final = 10_000
 
 
 class Stage:
-    def __init__(self, seed: int, mirroring: Mirroring = EVERYWHERE) -> None:
+    def __init__(
+        self, seed: int, mirroring: Mirroring = EVERYWHERE, consumer_us_max: int = 200_000
+    ) -> None:
         self.world = World(seed)
+        self.world.consumer_us_max = consumer_us_max
         self.world.mirroring = mirroring
         self.world.start()
         self.world.every(PUBLISH_US, self._publish)
