@@ -144,7 +144,13 @@ class QueueMoves:
         for vhost in self._vhosts.values():
             for queue in vhost.queues.values():
                 if isinstance(queue, RemoteQueue) and queue.asker.node == node:
-                    queue.asker = asker
+                    self._use_if_free(queue, asker)
+
+    @staticmethod
+    def _use_if_free(queue: RemoteQueue, asker: Asker) -> None:
+        """A mirrored queue that is open at another link is moved off it, with what it has there."""
+        if not queue.handle:
+            queue.asker = asker
 
     def _remote(self, name: QueueName) -> RemoteQueue | None:
         queue = self._find(name)
