@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+from gm_invariants import Violation
 from replica_world import ReplicaIndex
 from warren.queues.boundary import PatientPublisher
 from warren.storage.states import JOURNALED, SEGMENTED
@@ -51,6 +52,9 @@ class SimIndex(ReplicaIndex):
         """Removed since the last sync: after a kill they may be there again."""
 
     def publish(self, queued: QueuedMessage) -> None:
+        before = self.bodies.get(queued.message.body)
+        if before in self.live:
+            raise Violation(f"{queued.message.body!r} is there twice: {before}, {queued.sequence}")
         super().publish(queued)
         self.bodies[queued.message.body] = queued.sequence
         self._on_work()

@@ -15,7 +15,7 @@ While things happen:
 At the end, when all copies are where they should be and the cluster is at rest:
 
     P2        what was confirmed and not purged was acknowledged by a consumer, or is still there
-    E3        every copy has the same messages under the same numbers
+    E3        every copy has the same messages under the same numbers, and each message once
     and each publish of a living connection has been answered
 """
 
@@ -179,7 +179,10 @@ class Witness:
             raise Violation(f"{len(leaders)} leaders at the end: {world.record}")
         contents = {process.name: self._contents(process) for process in processes}
         here = contents[leaders[0].name]
-        left = {int(body) for level in here.values() for _, body in level}
+        bodies = [int(body) for level in here.values() for _, body in level]
+        left = set(bodies)
+        if len(bodies) != len(left):
+            raise Violation(f"messages are there twice: {sorted(bodies)}")
         lost = self.confirmed - self.acknowledged - self.forgiven - left
         # Without acknowledgements, what is on its way to a client when a link breaks is gone.
         if lost and not any(no_ack for _, no_ack in world.consumers):
