@@ -30,34 +30,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Protocol
 
 from warren.cluster.actions import (
     Action,
-    AwaitMaster,
     ConnectNode,
     DisconnectNode,
-    LoseMaster,
     OwnSessionLost,
     PrepareCopy,
-    Redirect,
     RemoveQueues,
-    RenewQueue,
     RevokeSession,
-    TellNode,
 )
 from warren.cluster.control import BecomeMirror, Held, Kept, OutOfReach
-from warren.cluster.copy_planning import (
-    BeginGroup,
-    Dissolve,
-    ExpelMember,
-    HandOverTo,
-    Invite,
-    Step,
-    Synchronise,
-    UnderWay,
-    plan,
-)
+from warren.cluster.copy_keeping import RETRY_MS, CopyKeeping, PlanSurroundings
+from warren.cluster.copy_planning import Step
 from warren.cluster.events import (
     CommitAnswered,
     CopyPrepared,
@@ -86,45 +72,27 @@ from warren.cluster.group_log import GroupLog
 from warren.cluster.kept_copies import KeptCopies, Levels, delete
 from warren.cluster.leaving import Leaving
 from warren.cluster.lifetimes import lost_names
-from warren.cluster.masters import Place, locate, names_led_by, names_synced_on
+from warren.cluster.masters import names_led_by, names_synced_on
 from warren.cluster.node_replica import NodeReplica, ReplicaParts
 from warren.cluster.reachability import Reachability
-from warren.cluster.relocations import Relocations
+from warren.cluster.redirection import Redirection
 from warren.cluster.sessions import Session
 from warren.cluster.synchronisation import Synchronisation
 from warren.cluster.view import ViewChange
-from warren.metadata.keys import group_key
-from warren.metadata.store import Change, Check, Delete
+from warren.metadata.store import Change
 from warren.mirror.frames import MalformedFrame, decode_frame
 from warren.mirror.group_record import GroupRecord, Member, SessionGone, make_member_id
-from warren.mirror.instructions import epoch_of
 from warren.mirror.mirror import Mirror
 from warren.mirror.rejoining import Remains
 from warren.mirror.stream_mirror import StreamMirror
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
-from warren.policy.wanted_copies import Choose
-
-MASTERLESS_MS_MAX: Final = 60_000
-"""Clients wait so long for a mirrored queue without master, as RabbitMQ's channels do."""
-RETRY_MS: Final = 1_000
-"""After the store has refused, or could not be reached, or a disk has."""
-INVITATION_MS_MAX: Final = 5_000
-"""A node that has not become a mirror by then is asked again, or another one is."""
 
 _log = EventLog("mirror")
 
 
-class Surroundings(Protocol):
+class Surroundings(PlanSurroundings, Protocol):
     """What the machine asks of its node and is answered at once."""
-
-    choose: Choose
-
-    def new_token(self) -> str: ...
-
-    def next_sequence(self, name: QueueName) -> int:
-        """Next number of a queue here: above 0 if it was mirrored, or had messages, before."""
-        ...
 
     def is_disk_doubtful(self, vhost: str) -> bool:
         """True if the disk has refused a write and taken none since."""
@@ -135,7 +103,8 @@ class ClusterNode:
     def __init__(self, parts: ReplicaParts, around: Surroundings) -> None:
         self.view = parts.view
         self.replicas: dict[QueueName, NodeReplica] = {}
-        self.relocations = Relocations(parts.view, parts.effects, self._plan)
+        self.copies = CopyKeeping(parts, around, self)
+        self.relocations = self.copies.relocations
         self.leaving = Leaving(parts.view, parts.effects, self)
         self.log = GroupLog(parts.view, parts.sync.events)
         self.stories = parts.stories
@@ -150,11 +119,7 @@ class ClusterNode:
         self._invitations: dict[QueueName, BecomeMirror] = {}
         """The last one for each queue that this node cannot follow yet."""
         self._preparing: set[QueueName] = set()
-        self._beginning: set[QueueName] = set()
-        """Transient queues whose record is being stored without a lease."""
-        self._masterless: dict[QueueName, int] = {}
-        """Timers of mirrored queues whose clients wait for a master."""
-        self._is_loaded = False
+        self._clients = Redirection(parts.view, parts.effects)
         self._has_session = False
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             StoreChanged: lambda event: self._store_changed(event.changes),
@@ -167,12 +132,12 @@ class ClusterNode:
             ProcessGone: self._link_changed,
             FrameArrived: lambda event: self._frame_arrived(event.body),
             NewsArrived: lambda event: self._news_arrived(event.news),
-            MasterMissing: lambda event: self._locate(event.name, missing_at=event.node),
+            MasterMissing: lambda event: self._clients.locate(event.name, event.node),
             CommitAnswered: lambda event: self._effects.answer(event.token, event.is_stored),
             TimerFired: lambda event: self._effects.fire(event.token),
             TurnEnded: lambda event: self._effects.end_turn(),
             CopyPrepared: lambda event: self._copy_prepared(event.name, event.uid),
-            QueueRenewed: lambda event: self._queue_renewed(event.name, event.is_renewed),
+            QueueRenewed: lambda event: self.copies.queue_renewed(event.name, event.is_renewed),
             DiskRefused: lambda event: self.leaving.leave_full_disk(event.vhost),
             MemoryRecovered: lambda event: self._go_on_synchronising(),
             RelocationWanted: self._wanted,
@@ -285,7 +250,7 @@ class ClusterNode:
             case SessionPending(incarnation):
                 self.view.incarnation = incarnation
             case QueuesLoaded():
-                self._is_loaded = True
+                self._clients.is_loaded = True
                 self._claim()
                 for name in tuple(self.view.groups):
                     self._locate(name)
@@ -310,12 +275,12 @@ class ClusterNode:
             levels = host.retire()
             del self.replicas[host.name], self._by_uid[host.replica.uid]
             if host.name in self.view.groups:
-                successor = self._add(host.name, host.replica.uid)
+                successor = self.add_replica(host.name, host.replica.uid)
                 self._take_part(successor, successor.make_mirror(levels))
                 self._locate(host.name)
         for name in self._kept.names():
             uid = self.view.groups[name].record.uid
-            host = self._add(name, uid)
+            host = self.add_replica(name, uid)
             self._take_part(host, host.make_mirror(self._kept.take(name, uid)))
 
     # Links.
@@ -389,161 +354,23 @@ class ClusterNode:
             if host.sync is not None:
                 host.sync.synchroniser.wake()
 
-    # Where masters are.
+    # Where masters are, and copies.
 
-    def _locate(self, name: QueueName, missing_at: str = "") -> None:
-        """Tell clients of this node where a mirrored queue of another node is."""
-        record = self.view.topology.record_of(name)
-        if not self._is_loaded:
-            return
-        if record is None or self.view.topology.is_here(name):
-            self._stop_waiting(name)
-            return
-        where = locate(self.view, record, missing_at)
-        match where.place:
-            case Place.ELSEWHERE:
-                self._stop_waiting(name)
-                self._effects.add(Redirect(name, where.node, where.is_mirrored))
-            case Place.AWAITED:
-                if name not in self._masterless:
-                    timer = self._effects.call_later(MASTERLESS_MS_MAX, lambda: self._lose(name))
-                    self._masterless[name] = timer
-                self._effects.add(AwaitMaster(name))
-            case Place.LOST:
-                self._lose(name)
-
-    def _stop_waiting(self, name: QueueName) -> None:
-        timer = self._masterless.pop(name, None)
-        if timer is not None:
-            self._effects.cancel(timer)
-
-    def _lose(self, name: QueueName) -> None:
-        self._stop_waiting(name)
-        self._effects.add(LoseMaster(name))
-
-    # Copies.
-
-    def under_way(self, name: QueueName) -> UnderWay:
-        """What this node is doing about a queue's copies already."""
-        host = self.replicas.get(name)
-        if host is None:
-            return UnderWay(is_beginning=name in self._beginning)
-        is_led = host.replica.master is not None
-        return UnderWay(
-            group=host.replica.record if is_led else None,
-            has_replica=True,
-            invited=frozenset(host.invited),
-            expelled=frozenset(host.expelled),
-            is_handing_over=host.replica.is_handing_over,
-            is_dissolving=host.is_dissolving,
-            lacks_synchronisation=host.sync is not None and host.sync.lacks_some,
-            relocation=self.relocations.destination_of(name),
-        )
+    def _locate(self, name: QueueName) -> None:
+        self._clients.locate(name)
 
     def _plan(self, name: QueueName) -> None:
-        if not self._has_session or self.leaving.is_stopping:
-            return
-        for step in plan(self.view, name, self.under_way(name), self._around.choose):
-            self.stories.note(name, "decides", step)
-            self._do(name, step)
-        host = self.replicas.get(name)
-        if host is not None and host.sync is not None:
-            host.sync.synchroniser.wake()  # mirrors that come back are brought up to date anyway
+        self.copies.plan(name)
 
     def _plan_all(self, vhost: str | None = None) -> None:
-        names = [name for name in self.replicas if vhost is None or name[0] == vhost]
-        for name in dict.fromkeys((*self.view.topology.names_here(vhost), *names)):
-            self._plan(name)
+        self.copies.plan_all(vhost)
 
     def overlooked(self) -> list[tuple[QueueName, Step]]:
         """What plans made now would do: nothing, unless a change was overlooked."""
-        if not self._has_session or self.leaving.is_stopping:
-            return []
-        names = dict.fromkeys((*self.view.topology.names_here(), *self.replicas))
-        plans = [(name, plan(self.view, name, self.under_way(name), _first)) for name in names]
-        return [(name, step) for name, steps in plans for step in steps]
+        return self.copies.overlooked()
 
-    def _do(self, name: QueueName, step: Step) -> None:
-        host = self.replicas.get(name)
-        if isinstance(step, BeginGroup):
-            self._begin(name)
-            return
-        assert host is not None, "all other steps are a master's"
-        match step:
-            case Invite(node):
-                self._invite(host, node)
-            case ExpelMember(member, is_unwanted):
-                host.expelled.add(member)
-                host.replica.expel(member, is_unwanted=is_unwanted)
-            case HandOverTo(member, keeps_copy):
-                host.replica.hand_over(member, keeps_copy=keeps_copy)
-            case Synchronise():
-                assert host.sync is not None, "a master has one"
-                host.sync.synchroniser.consider(True)
-            case Dissolve():
-                self._dissolve(host)
-            case _:
-                assert_never(step)
-
-    def _invite(self, host: NodeReplica, node: str) -> None:
-        host.invited.add(node)
-        self._effects.add(TellNode(node, BecomeMirror(*host.name, host.replica.uid)))
-
-        def ask_again() -> None:
-            if self.replicas.get(host.name) is host and node in host.invited:
-                host.invited.discard(node)
-                self._plan(host.name)
-
-        self._effects.call_later(INVITATION_MS_MAX, ask_again)
-
-    def _begin(self, name: QueueName) -> None:
-        record = self.view.topology.record_of(name)
-        assert record is not None, "the plan was about it"
-        if record.durable:
-            self._begin_group(name)
-        else:
-            # Its record has to be stored without the lease of this node first: see `lifetimes`.
-            self._beginning.add(name)
-            self._effects.add(RenewQueue(name))
-
-    def _queue_renewed(self, name: QueueName, is_renewed: bool) -> None:
-        if name not in self._beginning:
-            return
-        if is_renewed:
-            self._beginning.discard(name)
-            if name not in self.replicas and name not in self.view.groups:
-                self._begin_group(name)
-        else:
-            self._effects.call_later(RETRY_MS, lambda: self._begin_later(name))
-
-    def _begin_later(self, name: QueueName) -> None:
-        self._beginning.discard(name)
-        self._plan(name)
-
-    def _begin_group(self, name: QueueName) -> None:
-        """Begin a group, with what this node has of the queue."""
-        host = self._add(name, self._around.new_token())
-        host.replica.record_changed(None, 0)
-        host.replica.found(epoch_of(self._around.next_sequence(name)))
-
-    def _dissolve(self, host: NodeReplica) -> None:
-        """The queue is not mirrored any more: delete its group's record."""
-        host.is_dissolving = True
-        key = group_key(*host.name)
-
-        def answered(is_stored: bool) -> None:
-            if is_stored:
-                record = self.view.topology.record_of(host.name)
-                if record is not None and not record.durable:
-                    self._effects.add(RenewQueue(host.name))
-            else:
-                self._effects.call_later(RETRY_MS, lambda: self._dissolve_later(host))
-
-        self._effects.commit([Check(key, host.replica.revision)], [Delete(key)], answered)
-
-    def _dissolve_later(self, host: NodeReplica) -> None:
-        host.is_dissolving = False
-        self._plan(host.name)
+    def may_plan(self) -> bool:
+        return self._has_session and not self.leaving.is_stopping
 
     # Being a mirror.
 
@@ -589,7 +416,7 @@ class ClusterNode:
         if not is_known or name in self.replicas or group is None or group.uid != uid:
             delete(levels)
             return
-        host = self._add(name, uid)
+        host = self.add_replica(name, uid)
         self._take_part(host, host.make_mirror(levels))
 
     def _take_part(self, host: NodeReplica, mirror: Mirror) -> None:
@@ -605,7 +432,7 @@ class ClusterNode:
 
     # Replicas.
 
-    def _add(self, name: QueueName, uid: str) -> NodeReplica:
+    def add_replica(self, name: QueueName, uid: str) -> NodeReplica:
         node, incarnation = self.view.name, self.view.incarnation
         number = next(self._member_numbers)
         me = Member(make_member_id(node, incarnation, number), node, incarnation)
@@ -662,7 +489,3 @@ class ClusterNode:
                     self.leaving.cancel()
             case StopWanted():
                 self.leaving.begin(is_stopping=True)
-
-
-def _first(nodes: Sequence[str], number: int) -> Sequence[str]:
-    return nodes[:number]

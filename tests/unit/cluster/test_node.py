@@ -38,6 +38,7 @@ from warren.cluster.actions import (
     TellNode,
 )
 from warren.cluster.control import BecomeMirror, Held, Kept
+from warren.cluster.copy_keeping import RETRY_MS
 from warren.cluster.copy_planning import BeginGroup
 from warren.cluster.events import (
     CommitAnswered,
@@ -55,7 +56,7 @@ from warren.cluster.events import (
     SessionBegun,
     SessionPending,
 )
-from warren.cluster.node import MASTERLESS_MS_MAX, RETRY_MS
+from warren.cluster.redirection import MASTERLESS_MS_MAX
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Delete
 from warren.mirror.group_record import SessionGone

@@ -25,6 +25,7 @@ from machine_world import (
 from replica_world import Confirmed, message
 from warren.cluster.actions import PrepareCopy, Redirect, SendFrame, TellNode
 from warren.cluster.control import BecomeMirror, Kept, OutOfReach
+from warren.cluster.copy_keeping import INVITATION_MS_MAX, RETRY_MS
 from warren.cluster.copy_planning import Invite
 from warren.cluster.events import (
     CopyPrepared,
@@ -35,7 +36,6 @@ from warren.cluster.events import (
     RelocationWanted,
     StopWanted,
 )
-from warren.cluster.node import INVITATION_MS_MAX, RETRY_MS
 from warren.cluster.relocations import RELOCATION_MS_MAX
 from warren.mirror.group_record import node_of
 

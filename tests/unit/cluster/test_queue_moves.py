@@ -13,7 +13,7 @@ from broker_world import BrokerWorld
 from link_world import LinkWorld, Outcomes, RemoteClient, message
 from machine_world import NAME, member_of
 from shell_world import ShellWorld
-from warren.cluster import node as machine
+from warren.cluster import redirection
 from warren.cluster.control import OpenQueue
 from warren.cluster.events import LinkDown, LinkGivenUp, LinkUp
 from warren.cluster.queue_moves import make_inbox
@@ -97,7 +97,7 @@ async def test_what_waits_for_a_master_that_could_not_be_reached_goes_there_when
 async def test_a_queue_without_a_master_is_waited_for_and_not_for_ever(
     world: ShellWorld, link: LinkWorld, outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "MASTERLESS_MS_MAX", 50)
+    monkeypatch.setattr(redirection, "MASTERLESS_MS_MAX", 50)
     await world.add_node("c")
     await world.put_group(led_by(LEADER, member_of("c", 2)))
     await world.end_session("home")
