@@ -17,9 +17,9 @@ from warren.queues.backing import BackingQueue, Level
 from warren.queues.id_keeping import IdKeepingBacking
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
-from warren.storage.committer import ThreadCommitter
-from warren.storage.index_host import IndexHost
-from warren.storage.layout import vhost_directory
+from warren.storage.disk.committer import ThreadCommitter
+from warren.storage.disk.layout import vhost_directory
+from warren.storage.index.index_host import IndexHost
 from warren.storage.vhost_storage import VhostStorage
 from warren.wire.codec import Message, PropertyBlock
 

@@ -3,7 +3,7 @@
 Files are real, so readers see what was written. Beside them the disk remembers what a platter would
 not have yet: of each file the part not synced, of each directory the names not synced. `crash`
 makes of the files what a machine would find after a power cut, in the worst way that
-`storage/disk.py` allows:
+`storage/disk/files.py` allows:
 
 * of what was appended since the last sync of a file, any part is there: cut off at a random byte,
   or in full length but zero in random pages, or zero from a random byte on;
@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from warren.storage.disk import Buffer, Location, Names, RealDisk
+from warren.storage.disk.files import Buffer, Location, Names, RealDisk
 
 PAGE_BYTES: Final = 4_096
 

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from warren.mirror.frames import Frame, Payload, decode_frame, encode_frame
-from warren.mirror.gm import GroupMember
-from warren.mirror.gm_events import (
+from warren.replication.gm.events import (
     Action,
     Broadcast,
     Deliver,
@@ -28,7 +26,9 @@ from warren.mirror.gm_events import (
     Stopped,
     TimerFired,
 )
-from warren.mirror.group_record import GroupRecord, Member, SessionGone, mark_dead
+from warren.replication.gm.frames import Frame, Payload, decode_frame, encode_frame
+from warren.replication.gm.member import GroupMember
+from warren.replication.group_record import GroupRecord, Member, SessionGone, mark_dead
 
 UID = "queue-1"
 ROUNDS_MAX = 1_000

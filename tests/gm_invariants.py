@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from warren.mirror.gm_events import Deliver
-from warren.mirror.group_record import GroupRecord
-from warren.mirror.ring_view import RingView
+from warren.replication.gm.events import Deliver
+from warren.replication.gm.ring_view import RingView
+from warren.replication.group_record import GroupRecord
 
 if TYPE_CHECKING:
     from gm_world import Peer

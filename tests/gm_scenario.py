@@ -5,7 +5,7 @@ from __future__ import annotations
 from gm_invariants import Violation
 from gm_world import STEPS_MAX, Machine, Peer, World
 from support.schedule import EndlessWorld
-from warren.mirror.gm import GroupMember
+from warren.replication.gm.member import GroupMember
 
 NODES = "abcdefg"
 TURNS = 60

@@ -14,9 +14,7 @@ from gm_invariants import Journal, Witness
 from support.network import Network
 from support.record_store import RecordStore
 from support.schedule import Schedule
-from warren.mirror.frames import decode_frame, encode_frame
-from warren.mirror.gm import GroupMember
-from warren.mirror.gm_events import (
+from warren.replication.gm.events import (
     Action,
     Broadcast,
     Deliver,
@@ -39,7 +37,9 @@ from warren.mirror.gm_events import (
     Stopped,
     TimerFired,
 )
-from warren.mirror.group_record import (
+from warren.replication.gm.frames import decode_frame, encode_frame
+from warren.replication.gm.member import GroupMember
+from warren.replication.group_record import (
     GroupRecord,
     Member,
     NotAllowed,

@@ -21,13 +21,13 @@ from typing import Final, TypeVar
 from faulty_disk import FaultyDisk
 from stepping import Job, PowerCut, StepCommitter, StepPromise, StepWorkers
 from warren.flow.credit import Credit
-from warren.storage import scatter, segment_writing
-from warren.storage.adoption import RecoveredQueue
-from warren.storage.index import IndexStore
-from warren.storage.index_host import IndexHost
-from warren.storage.layout import IndexLayout
-from warren.storage.message_store import MessageStore
-from warren.storage.states import SEGMENTED
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.disk.layout import IndexLayout
+from warren.storage.index import scatter, segment_writing
+from warren.storage.index.adoption import RecoveredQueue
+from warren.storage.index.index import IndexStore
+from warren.storage.index.index_host import IndexHost
+from warren.storage.index.states import SEGMENTED
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 T = TypeVar("T")

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from warren.storage.committer import Committer, ThreadCommitter
-from warren.storage.disk import Disk, RealDisk
-from warren.storage.index import IndexStore, RecoveredQueue
-from warren.storage.index_host import IndexHost
-from warren.storage.layout import IndexLayout
-from warren.storage.message_store import MessageStore
-from warren.storage.queue_index import QueueIndex
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.disk.committer import Committer, ThreadCommitter
+from warren.storage.disk.files import Disk, RealDisk
+from warren.storage.disk.layout import IndexLayout
+from warren.storage.index.index import IndexStore, RecoveredQueue
+from warren.storage.index.index_host import IndexHost
+from warren.storage.index.queue_index import QueueIndex
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from broker_world import BrokerWorld
-from warren.cluster.asker import Asker
-from warren.cluster.control import Counted, MirrorNews, OfAsker, OpenQueue
-from warren.cluster.delegate import Delegate
-from warren.cluster.handles import Handle
-from warren.cluster.inbox import Inbox
-from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.link.channels import LinkChannel
+from warren.cluster.link.client import LinkClient
+from warren.cluster.link.control import Counted, MirrorNews, OfAsker, OpenQueue
+from warren.cluster.link.publishes import LinkPublishes
+from warren.cluster.link.remote_queue import RemoteQueue
+from warren.cluster.link.server import LinkServer
 from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
@@ -38,23 +38,23 @@ class Surroundings:
         self.turn_clock = TurnClock()
         self.vhosts = world.broker.vhosts
         self.reply_desk = AbstractQueue()
-        self.due: list[Handle] = []
+        self.due: list[LinkChannel] = []
         self.inquired_of: list[OfAsker] = []
         self.is_frozen = False
         self.revisions: list[int] = []
         self.heard: list[Counted | MirrorNews | bytes] = []
         """Tallies, news and frames of mirrored queues."""
 
-    def answers_due(self, handle: Handle) -> None:
+    def answers_due(self, handle: LinkChannel) -> None:
         self.due.append(handle)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return asyncio.get_running_loop().create_task(work)
 
-    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
-        return Inbox(queue, control.origin)
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> LinkPublishes:
+        return LinkPublishes(queue, control.origin)
 
-    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+    def becomes_master(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
         return False
 
     def inquired(self, control: OfAsker) -> None:
@@ -94,15 +94,15 @@ class LinkWorld:
 
     def __init__(self, world: BrokerWorld) -> None:
         self.world = world
-        self.inboxes: dict[AbstractQueue, Inbox] = {}
+        self.inboxes: dict[AbstractQueue, LinkPublishes] = {}
         self.applied: list[int] = []
-        self.asker = Asker("home", asyncio.get_running_loop().create_future)
+        self.asker = LinkClient("home", asyncio.get_running_loop().create_future)
         self.connect()
 
     def connect(self, life: str = "first") -> None:
         self.around = Surroundings(self.world)
         self.around.revisions = self.applied
-        self.delegate = Delegate(self.around, self.inboxes)
+        self.delegate = LinkServer(self.around, self.inboxes)
         self.asker_output = OutputBuffer(FRAME_MAX, 1 << 30, lambda: None)
         self._to_home = FrameReader(FRAME_MAX, FRAME_MAX)
         self._to_asker = FrameReader(FRAME_MAX, FRAME_MAX)

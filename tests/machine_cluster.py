@@ -18,7 +18,7 @@ from warren.cluster.events import (
     NewsArrived,
 )
 from warren.metadata.store import Change, Put, Record
-from warren.mirror.group_record import GroupRecord, node_of
+from warren.replication.group_record import GroupRecord, node_of
 
 
 class MachineCluster:

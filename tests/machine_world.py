@@ -17,7 +17,6 @@ from manual_clock import ManualClock
 from replica_world import Replica as CopyOnDisk
 from warren.broker.events import EventBus
 from warren.cluster.actions import Action, Commit, PrepareCopy, SetTimer
-from warren.cluster.control import BecomeMirror
 from warren.cluster.effects import Effects
 from warren.cluster.events import (
     CommitAnswered,
@@ -33,6 +32,7 @@ from warren.cluster.events import (
     TurnEnded,
 )
 from warren.cluster.group_events import GroupEvents
+from warren.cluster.link.control import BecomeMirror
 from warren.cluster.node import ClusterNode
 from warren.cluster.node_replica import NodeReplica, OpenLevel, ReplicaParts
 from warren.cluster.node_states import NodeState, encode_state
@@ -41,7 +41,10 @@ from warren.cluster.synchronisation import SyncOfNode, SyncTerms
 from warren.cluster.view import ClusterView
 from warren.metadata.keys import group_key, node_key, node_state_key, policy_key, queue_key
 from warren.metadata.store import Change, Delete, Put, Record
-from warren.mirror.group_record import (
+from warren.model.records import QueueName, QueueRecord
+from warren.replication.classic.instructions import first_sequence_of
+from warren.replication.classic.master import MasterBacking
+from warren.replication.group_record import (
     GroupRecord,
     Member,
     add_right_of,
@@ -49,11 +52,8 @@ from warren.mirror.group_record import (
     encode_record,
     make_member_id,
 )
-from warren.mirror.instructions import first_sequence_of
-from warren.mirror.master import MasterBacking
-from warren.mirror.replica import Replica
-from warren.model.records import QueueName, QueueRecord
-from warren.storage.variable_queue import VariableQueue
+from warren.replication.replica import Replica
+from warren.storage.queue.variable_queue import VariableQueue
 
 NAME = ("/", "q")
 UID = "uid"

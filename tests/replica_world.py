@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warren.flow.credit import Credit
-from warren.mirror.master import MasterBacking
-from warren.mirror.mirror import Mirror
-from warren.mirror.sync_pace import SyncSettings
-from warren.mirror.synchroniser import SyncEvent, Synchroniser
 from warren.queues.backing import BackingQueue
 from warren.queues.priority_backing import PriorityBacking
-from warren.storage.segment import SEGMENT_SHIFT, Segment, places_of
-from warren.storage.states import DEAD, GATHERED, JOURNALED, SEGMENTED
-from warren.storage.variable_queue import VariableQueue
+from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.mirror import Mirror
+from warren.replication.classic.sync_pace import SyncSettings
+from warren.replication.classic.synchroniser import SyncEvent, Synchroniser
+from warren.storage.index.segment import SEGMENT_SHIFT, Segment, places_of
+from warren.storage.index.states import DEAD, GATHERED, JOURNALED, SEGMENTED
+from warren.storage.queue.variable_queue import VariableQueue
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 TRANSIENT = PropertyBlock(b"\x00\x00")

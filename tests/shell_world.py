@@ -1,7 +1,7 @@
 """A cluster node without sockets for tests: real broker, queues, disk, machine and shell.
 
 The store is SQLite's, on a real disk, in the place of etcd; other nodes exist as sessions that a
-test puts, and links to them are `Asker`s that a test connects to whatever it likes.
+test puts, and links to them are `LinkClient`s that a test connects to whatever it likes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.broker.vhost import VirtualHost
 from warren.cluster.actions import Action
-from warren.cluster.asker import Asker
-from warren.cluster.control import BecomeMirror
 from warren.cluster.events import (
     LinkUp,
     MasterMissing,
@@ -28,25 +26,27 @@ from warren.cluster.events import (
     SessionPending,
     StoreChanged,
 )
+from warren.cluster.link.client import LinkClient
+from warren.cluster.link.control import BecomeMirror
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node_replica import NodeReplica
-from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import Session, encode_session
 from warren.config.settings import Config
 from warren.metadata.codec import encode_record as encode_queue
 from warren.metadata.keys import KeyKind, group_key, node_key, prefix, queue_key
 from warren.metadata.sqlite import SqliteStore
 from warren.metadata.store import Change, Check, Delete, Lease, Operation, Put
-from warren.mirror.group_record import (
+from warren.model.records import Policy, QueueRecord
+from warren.queues.boundary import AbstractQueue
+from warren.queues.delivery import Deliveries
+from warren.queues.queue import Queue
+from warren.replication.group_record import (
     GroupRecord,
     Member,
     add_right_of,
     admit_to_insync,
     encode_record,
 )
-from warren.model.records import Policy, QueueRecord
-from warren.queues.boundary import AbstractQueue
-from warren.queues.delivery import Deliveries
-from warren.queues.queue import Queue
 from warren.server.clock import LoopClock
 from warren.server.cluster_placement import ClusterPlacement
 from warren.server.cluster_shell import ClusterShell
@@ -78,11 +78,11 @@ class TestLinks:
     __test__ = False
 
     def __init__(self) -> None:
-        self.askers: dict[str, Asker] = {}
+        self.askers: dict[str, LinkClient] = {}
         self.moved: list[Queue] = []
         self.served: list[Deliveries] = []
 
-    def client_of(self, node: str) -> Asker | None:
+    def client_of(self, node: str) -> LinkClient | None:
         return self.askers.get(node)
 
     def queue_moved(self, queue: Queue) -> None:
@@ -115,7 +115,7 @@ class ShellWorld:
         self.shell.use_links(self.links)
         self.events: list[str] = []
         """What whoever keeps the session was told."""
-        self.next_askers: dict[str, Asker] = {}
+        self.next_askers: dict[str, LinkClient] = {}
         """The asker that the link of a node has; a test may connect it to another broker."""
 
     async def __aenter__(self) -> ShellWorld:
@@ -146,7 +146,7 @@ class ShellWorld:
     def node_connected(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
         asker = self.next_askers.pop(session.node, None)
-        asker = asker or Asker(session.node, loop.create_future)
+        asker = asker or LinkClient(session.node, loop.create_future)
         asker.listener = self
         self.links.askers[session.node] = asker
         self.shell.moves.node_connected(session.node)
@@ -179,7 +179,7 @@ class ShellWorld:
     async def end_session(self, node: str) -> None:
         await self.store.transact([], [Delete(node_key(node))])
 
-    async def add_node(self, node: str) -> Asker:
+    async def add_node(self, node: str) -> LinkClient:
         await self.put_session(node)
         self.shell.tell(LinkUp(node))
         return self.links.askers[node]

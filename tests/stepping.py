@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Generic, TypeVar
 
 from faulty_disk import FaultyDisk
-from warren.storage.committer import Batch, CommitFailed, Done
-from warren.storage.disk import append_all
+from warren.storage.disk.committer import Batch, CommitFailed, Done
+from warren.storage.disk.files import append_all
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from faulty_disk import FaultyDisk
-from warren.storage.disk import Disk, RealDisk, append_all
-from warren.storage.message_store import MessageStore
-from warren.storage.record_format import CorruptRecord
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.bodies.record_format import CorruptRecord
+from warren.storage.disk.files import Disk, RealDisk, append_all
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 T = TypeVar("T")

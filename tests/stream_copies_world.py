@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stream_world import StreamWorld, a_message, all_records, until
-from warren.mirror.master import MasterBacking
-from warren.mirror.rejoining import Remains
-from warren.mirror.stream_copier import StreamCopier
-from warren.mirror.stream_master import StreamMaster
-from warren.mirror.stream_mirror import StreamMirror
-from warren.mirror.sync_pace import SyncSettings
-from warren.mirror.synchroniser import SyncEvent
-from warren.storage.disk import Disk
+from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.rejoining import RetainedMessages
+from warren.replication.classic.sync_pace import SyncSettings
+from warren.replication.classic.synchroniser import SyncEvent
+from warren.replication.stream.copier import StreamCopier
+from warren.replication.stream.stream_master import StreamMaster
+from warren.replication.stream.stream_mirror import StreamMirror
+from warren.storage.disk.files import Disk
 from warren.streams.log import StreamLog
 
 
@@ -89,7 +89,7 @@ class StreamCopies:
 
     def begin_with(self, name: str) -> None:
         """A mirror that is there tells what it has."""
-        remains = Remains(*self.copies[name].mirror.stand_still())
+        remains = RetainedMessages(*self.copies[name].mirror.report_retained())
         self.master.begin_with(name, remains)
 
     async def join_in_sync(self, name: str, copy: Copy | None = None) -> Copy:

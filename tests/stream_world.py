@@ -8,9 +8,9 @@ from pathlib import Path
 
 from index_world import LoopWorkers, Publisher
 from warren.flow.credit import Credit
-from warren.storage.committer import ThreadCommitter
-from warren.storage.disk import Disk, RealDisk
-from warren.storage.layout import vhost_directory
+from warren.storage.disk.committer import ThreadCommitter
+from warren.storage.disk.files import Disk, RealDisk
+from warren.storage.disk.layout import vhost_directory
 from warren.streams.chunks import decode_chunk
 from warren.streams.host import StreamHost
 from warren.streams.log import StreamLog

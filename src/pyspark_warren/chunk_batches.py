@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyspark_warren.errors import MalformedAnswer
 from pyspark_warren.properties import headers_column, properties_column
 from pyspark_warren.schema import MOMENT, arrow_schema
-from warren.storage.disk import Buffer
+from warren.storage.disk.files import Buffer
 from warren.streams.chunk_format import ChunkHeader, MalformedChunk, is_sound, read_header
 from warren.streams.flags import REDELIVERED
 from warren.wire.route_key import split_octets

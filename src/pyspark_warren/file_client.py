@@ -23,7 +23,7 @@ from pyspark_warren.errors import DataLost, InvalidOption, QueueMissing
 from pyspark_warren.http_client import Cut, Extent
 from pyspark_warren.local_segments import LocalSegment
 from pyspark_warren.positions import OFFSET_MAX
-from warren.storage.layout import decode_name, numbered
+from warren.storage.disk.layout import decode_name, numbered
 from warren.streams.active_files import NAME_FILE
 from warren.streams.segments import DATA_SUFFIX, SegmentFiles
 from warren.streams.store import GONE

@@ -15,7 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from cluster.nodes import ClusterOfNodes, NodeProcess, count_of, eventually
 from warren.metadata.keys import group_key
-from warren.mirror.group_record import GroupRecord, decode_record
+from warren.replication.group_record import GroupRecord, decode_record
 
 EVERYWHERE: Final = {"ha-mode": "all"}
 CANARY: Final = "mirrored-canary"
@@ -92,7 +92,7 @@ class MirroredCluster(ClusterOfNodes):
         for queue in queues:
             eventually(lambda queue=queue: self.in_sync(queue) == everybody, f"{queue} in sync")
 
-    def home_of(self, queue: str) -> NodeProcess | None:
+    def master_node_of(self, queue: str) -> NodeProcess | None:
         """Where its master is; None while it has none that lives."""
         group = self.group(queue)
         leader = None if group is None else group.find(group.leader)

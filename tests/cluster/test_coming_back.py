@@ -74,7 +74,7 @@ def test_6_10_only_the_difference_travels_to_a_mirror_that_comes_back(
 
     def leads() -> bool:
         seen.add(three.api.get("queues", "/", queue).status)
-        return cluster.home_of(queue) is three
+        return cluster.master_node_of(queue) is three
 
     eventually(leads, "it leads")
     assert seen <= {200, 503}, "a queue that moves is not taken for one that is not there"
@@ -91,14 +91,14 @@ def test_3_24_a_copy_that_came_back_and_leads_again_delivers_nothing_as_new(
     one = cluster.nodes[0]
     fill(one, "mirrored-rolling", 20)
     cluster.await_in_sync("mirrored-rolling")
-    assert cluster.home_of("mirrored-rolling") is one
+    assert cluster.master_node_of("mirrored-rolling") is one
     for _ in cluster.nodes:  # the eldest copy leads next, so each leads once
-        leader = cluster.home_of("mirrored-rolling")
+        leader = cluster.master_node_of("mirrored-rolling")
         assert leader is not None
         leader.stop()
         leader.start()
         cluster.await_in_sync("mirrored-rolling")
-    assert cluster.home_of("mirrored-rolling") is one
+    assert cluster.master_node_of("mirrored-rolling") is one
     found = drain(one.channel(), "mirrored-rolling")
     assert found == [(body, True) for body in numbered(*range(20))]
 
@@ -109,12 +109,12 @@ def test_what_was_never_delivered_is_new_after_a_stop_of_all_nodes(
     one, two, three = cluster.nodes
     fill(one, "mirrored-night", 20)
     cluster.await_in_sync("mirrored-night")
-    assert cluster.home_of("mirrored-night") is one
+    assert cluster.master_node_of("mirrored-night") is one
     one.channel().basic_get("mirrored-night")  # and it comes back
     for node in (three, two, one):
         node.stop()
     cluster.start_all()
-    eventually(lambda: cluster.home_of("mirrored-night") is one, "it leads again")
+    eventually(lambda: cluster.master_node_of("mirrored-night") is one, "it leads again")
     found = drain(one.channel(), "mirrored-night")
     assert found == [(body, body == b"0") for body in numbered(*range(20))]
 
@@ -133,7 +133,7 @@ def test_6_04_and_6_05_a_copy_of_a_node_that_stopped_earlier_counts_when_the_las
     two.stop()
     one.stop()
     two.start()
-    assert cluster.home_of("mirrored-left") is None, "the last one to stop may have had more"
+    assert cluster.master_node_of("mirrored-left") is None, "the last one to stop may have had more"
     two.control.ok(f"forget_cluster_node {three.name}")
     two.control.ok(f"forget_cluster_node {one.name}")
     eventually(lambda: shown(two, "mirrored-left").get("messages") == 15, "it leads")

@@ -49,7 +49,7 @@ def any_drained(node: NodeProcess) -> bool:
     return "marked for maintenance" in status_at(node)["maintenance_status"].values()
 
 
-def home_of(cluster: ClusterOfNodes, queue: str) -> str:
+def master_node_of(cluster: ClusterOfNodes, queue: str) -> str:
     """The one node that all who know it name."""
     told = {node.api.get("queues", "/", queue).body.get("node") for node in cluster.nodes}
     (home,) = told - {None}
@@ -102,23 +102,23 @@ def test_new_queues_go_where_the_fewest_are(
         for number in range(count):
             queue = f"{name}-{node.name}-{number}"
             channel.queue_declare(queue, durable=True)
-            assert home_of(cluster, queue) == node.name, "where its client is"
+            assert master_node_of(cluster, queue) == node.name, "where its client is"
     channel = open_on(three)
     for number in range(20):
         channel.queue_bind(f"{name}-{three.name}-0", "amq.direct", f"key-{number}")
 
     channel = open_on(one)
     channel.queue_declare(f"{name}-by-argument", durable=True, arguments=locator("min-masters"))
-    assert home_of(cluster, f"{name}-by-argument") == three.name
+    assert master_node_of(cluster, f"{name}-by-argument") == three.name
     definition = {"queue-master-locator": "min-masters"}
     body = {"pattern": f"^{name}-by-policy", "definition": definition, "apply-to": "queues"}
     assert one.api.put("policies", "/", name, body=body).status == 201
     channel.queue_declare(f"{name}-by-policy", durable=True)
-    assert home_of(cluster, f"{name}-by-policy") == three.name
+    assert master_node_of(cluster, f"{name}-by-policy") == three.name
     one.api.delete("policies", "/", name)
 
     channel.queue_declare(f"{name}-random", durable=True, arguments=locator("random"))
-    assert home_of(cluster, f"{name}-random") in {node.name for node in cluster.nodes}
+    assert master_node_of(cluster, f"{name}-random") in {node.name for node in cluster.nodes}
 
 
 def test_a_drained_node_has_no_clients_and_gets_no_queues(
@@ -142,7 +142,7 @@ def test_a_drained_node_has_no_clients_and_gets_no_queues(
         for kind in ("min-masters", "random"):
             queue = f"{name}-{kind}-{number}"
             elsewhere.queue_declare(queue, durable=True, arguments=locator(kind))
-            assert home_of(cluster, queue) != drained.name
+            assert master_node_of(cluster, queue) != drained.name
     publish(elsewhere, name, b"still served")
     assert body_of(elsewhere, name) == b"still served"
 
@@ -166,7 +166,7 @@ def test_with_all_nodes_drained_a_queue_stays_where_it_is_declared(
     )  # fmt: skip
     body = {"durable": True, "arguments": locator("min-masters")}
     assert second.api.put("queues", "/", name, body=body).status == 201
-    assert home_of(cluster, name) == second.name
+    assert master_node_of(cluster, name) == second.name
 
 
 def test_an_alarm_ends_with_its_node_and_is_known_to_whoever_comes_later(

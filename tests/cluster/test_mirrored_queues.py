@@ -41,7 +41,7 @@ class Prepared:
         self.declared[queue] = {"durable": True, **options}
         self.first.queue_declare(queue, **self.declared[queue])
         self.cluster.await_in_sync(queue)
-        home = self.cluster.home_of(queue)
+        home = self.cluster.master_node_of(queue)
         assert home is self.cluster.nodes[0]
 
 

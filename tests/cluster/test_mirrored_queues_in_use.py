@@ -54,7 +54,7 @@ def _declare(cluster: MirroredCluster, queue: str, **options: Any) -> str:
     channel.queue_declare(queue, **{"durable": True, **options})
     channel.connection.close()
     cluster.await_in_sync(queue)
-    assert cluster.home_of(queue) is cluster.nodes[0]
+    assert cluster.master_node_of(queue) is cluster.nodes[0]
     return queue
 
 
@@ -363,7 +363,7 @@ def test_6_12_and_6_13_a_cluster_that_was_killed_comes_back_in_any_order_with_al
     first = cluster.nodes[0]
     first.start()
     first.channel()
-    assert cluster.home_of(queue) is None, "the first to stop waits for those that know more"
+    assert cluster.master_node_of(queue) is None, "the first to stop waits for those that know more"
     cluster.start_all()
     reader = open_on(first, confirms=True)
     publish_all(reader, queue, numbered(3))
@@ -402,7 +402,7 @@ def test_a_promoted_mirror_knows_the_ids_of_what_was_consumed(
 
     def publish_new(round_: int) -> list[bytes]:
         """From 0 to one more than in the round before; what is new of what is there then."""
-        home = cluster.home_of(queue)
+        home = cluster.master_node_of(queue)
         producer = open_on(next(n for n in cluster.living if n is not home), confirms=True)
         for i in range(20 + round_):
             bodies = [b"%d of round %d" % (i, round_)]
@@ -417,7 +417,7 @@ def test_a_promoted_mirror_knows_the_ids_of_what_was_consumed(
     cluster.await_in_sync(queue)
     for node in cluster.nodes[1:]:
         node.kill()
-        eventually(lambda: cluster.home_of(queue) in cluster.living, "there is a home")
+        eventually(lambda: cluster.master_node_of(queue) in cluster.living, "there is a home")
         cluster.start_all()
         cluster.await_in_sync(queue)
     assert publish_new(2) == [b"21 of round 2"]

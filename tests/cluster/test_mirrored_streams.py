@@ -25,7 +25,7 @@ def declare(cluster: MirroredCluster, name: str) -> None:
     channel = cluster.nodes[0].channel()
     channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
     cluster.await_in_sync(name)
-    assert cluster.home_of(name) is cluster.nodes[0]
+    assert cluster.master_node_of(name) is cluster.nodes[0]
 
 
 def read_at(node: NodeProcess, name: str, query: str = "") -> tuple[dict[int, bytes], str]:

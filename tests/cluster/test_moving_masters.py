@@ -287,7 +287,7 @@ def test_a_node_that_is_drained_hands_its_masters_over_and_leaves_the_others_whe
         publish_all(channel, each, numbered(1))
     cluster.nodes[0].control.ok("drain")
     reader = open_on(cluster.nodes[1], confirms=True)
-    assert cluster.home_of(queue) in cluster.nodes[1:]
+    assert cluster.master_node_of(queue) in cluster.nodes[1:]
     for each in (queue, name):
         publish_all(reader, each, numbered(2))
         assert [body for body, _ in drain(reader, each)] == numbered(1, 2)

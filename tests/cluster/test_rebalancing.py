@@ -61,7 +61,7 @@ def _has_mirror(cluster: MirroredCluster, queue: str) -> bool:
 
 
 def _masters(cluster: MirroredCluster, queues: list[str]) -> Counter[str]:
-    homes = [cluster.home_of(queue) for queue in queues]
+    homes = [cluster.master_node_of(queue) for queue in queues]
     return Counter("nowhere" if home is None else home.name for home in homes)
 
 

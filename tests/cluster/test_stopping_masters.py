@@ -47,7 +47,7 @@ def _declare(cluster: MirroredCluster, queue: str) -> str:
     channel.queue_declare(queue, durable=True)
     channel.connection.close()
     cluster.await_in_sync(queue)
-    assert cluster.home_of(queue) is cluster.nodes[0]
+    assert cluster.master_node_of(queue) is cluster.nodes[0]
     return queue
 
 

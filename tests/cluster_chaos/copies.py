@@ -15,7 +15,7 @@ from warren.cluster.sessions import decode_session
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import parse_etcd_address
 from warren.metadata.keys import KeyKind, parse_key, prefix
-from warren.mirror.group_record import GroupRecord, decode_record
+from warren.replication.group_record import GroupRecord, decode_record
 
 EVERYWHERE: Final = ("all-0", "all-1", "all-2", "all-kept")
 TWICE: Final = ("two-0", "two-kept")

@@ -28,7 +28,7 @@ from cluster_chaos.faults import (
 )
 from cluster_chaos.world import ChaosNode, World
 from warren.metadata.store import MetadataError
-from warren.mirror.group_record import node_of
+from warren.replication.group_record import node_of
 
 Harm: TypeAlias = Callable[[World, random.Random, float], Iterator[str]]
 Fault: TypeAlias = Callable[[World, ChaosNode], AbstractContextManager[None]]

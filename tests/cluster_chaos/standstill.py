@@ -30,7 +30,7 @@ from cluster_chaos.failover import QUEUE, Failover, SteadyPublisher
 from cluster_chaos.faults import cut
 from cluster_chaos.network import enter_own_network
 from cluster_chaos.world import ChaosNode, World
-from warren.mirror.group_record import node_of
+from warren.replication.group_record import node_of
 
 CANNOT_RUN: Final = 77
 BEFORE_S: Final = 2.0

@@ -12,26 +12,26 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from warren.cluster.control import Kept, OpenQueue
 from warren.cluster.events import LinkDown
-from warren.cluster.inbox import Inbox
 from warren.cluster.kept_copies import KeptCopies
+from warren.cluster.link.control import Kept, OpenQueue
+from warren.cluster.link.publishes import LinkPublishes
 from warren.cluster.node import ClusterNode
 from warren.cluster.relocations import Relocations
 from warren.cluster.sessions import Session
 from warren.cluster.topology import BrokerTopology
 from warren.flow.tenure import Tenure
 from warren.metadata.store import Change
-from warren.mirror.frames import Frame, Payload
-from warren.mirror.gm import GroupMember
-from warren.mirror.gm_rounds import Rounds
-from warren.mirror.group_record import GroupRecord, SessionGone, promote
-from warren.mirror.master import MasterBacking
-from warren.mirror.mirror import Mirror
-from warren.mirror.replica import Replica
-from warren.mirror.ring_view import RingView
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
+from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.mirror import Mirror
+from warren.replication.gm.frames import Frame, Payload
+from warren.replication.gm.member import GroupMember
+from warren.replication.gm.ring_view import RingView
+from warren.replication.gm.rounds import Rounds
+from warren.replication.group_record import GroupRecord, SessionGone, promote
+from warren.replication.replica import Replica
 from warren.server.cluster_shell import ClusterShell
 from warren.wire.codec import QueuedMessage
 
@@ -120,7 +120,7 @@ def trust_old_marks() -> AbstractContextManager[object]:
 
 def stay_behind_a_cut() -> AbstractContextManager[object]:
     """A leader takes every node for one that it reaches, whatever the others say."""
-    return patch("warren.mirror.reach._reached_by", lambda node, nodes, cuts: set(nodes))
+    return patch("warren.replication.reach._reached_by", lambda node, nodes, cuts: set(nodes))
 
 
 def stay_on_a_full_disk() -> AbstractContextManager[object]:
@@ -227,8 +227,8 @@ def place_by_a_stale_policy() -> Iterator[None]:
 def count_publishes_anew() -> AbstractContextManager[object]:
     """A promoted master does not know how far the publishes of other nodes had come."""
 
-    def make_inbox(queue: AbstractQueue, control: OpenQueue) -> Inbox:
-        return Inbox(queue, control.origin)
+    def make_inbox(queue: AbstractQueue, control: OpenQueue) -> LinkPublishes:
+        return LinkPublishes(queue, control.origin)
 
     return patch("warren.cluster.queue_moves.make_inbox", make_inbox)
 

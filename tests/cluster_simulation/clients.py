@@ -62,7 +62,7 @@ class ClientChannel:
         self.is_open = True
         self.process = process
         self.witness = process.world.witness
-        self.outgoing = Outgoing(FRAME_MAX, process.flush_turn)
+        self.outgoing = Outgoing(FRAME_MAX, process.flush_scheduler)
         transport: Any = ClientSocket(self)
         self.outgoing.attach(transport)
         output = self.outgoing.output

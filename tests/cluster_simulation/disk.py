@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from gm_invariants import Violation
 from replica_world import ReplicaIndex
-from warren.queues.boundary import PatientPublisher
-from warren.storage.states import JOURNALED, SEGMENTED
-from warren.storage.variable_queue import VariableQueue
+from warren.queues.boundary import RetryingPublisher
+from warren.storage.index.states import JOURNALED, SEGMENTED
+from warren.storage.queue.variable_queue import VariableQueue
 from warren.storage.vhost_storage import level_name
 from warren.wire.codec import Message, QueuedMessage
 
@@ -79,7 +79,7 @@ class SimIndex(ReplicaIndex):
         """Publishers are told no; what they published may still be written one day."""
         for queued in tuple(self.unsynced):
             publisher = queued.publisher
-            if not isinstance(publisher, PatientPublisher):
+            if not isinstance(publisher, RetryingPublisher):
                 queued.publisher = None
             if publisher is not None:
                 publisher.rejected(queued.publisher_sequence)

@@ -8,8 +8,8 @@ from typing import Final
 from cluster_simulation.node import SimNode
 from cluster_simulation.world import World
 from warren.cluster.events import RelocationWanted
-from warren.mirror.group_record import node_of
 from warren.policy.wanted_copies import Mirroring, MirrorMode
+from warren.replication.group_record import node_of
 
 LASTING_US: Final = (10_000, 8_000_000)
 

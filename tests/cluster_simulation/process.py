@@ -23,7 +23,6 @@ from warren.broker import broker as broker_module
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
 from warren.cluster import queue_moves
-from warren.cluster.control import Control, Counted, MirrorNews, OpenQueue
 from warren.cluster.events import (
     DrainWanted,
     Event,
@@ -40,11 +39,12 @@ from warren.cluster.events import (
     StopWanted,
     StoreChanged,
 )
-from warren.cluster.inbox import Inbox
-from warren.cluster.link_handshake import Identity
+from warren.cluster.link.control import Control, Counted, MirrorNews, OpenQueue
+from warren.cluster.link.handshake import Identity
+from warren.cluster.link.publishes import LinkPublishes
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node import ClusterNode
 from warren.cluster.node_states import NodeState
-from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import SESSION_TTL_S, Session, encode_session
 from warren.config.values import Endpoint
 from warren.flow.alarms import AlarmBoard
@@ -52,16 +52,16 @@ from warren.flow.brake import Brake
 from warren.flow.tenure import Tenure
 from warren.metadata.keys import KeyKind, node_key, node_state_key, prefix
 from warren.metadata.store import Change, Check, Delete, Lease, MetadataError, Put
-from warren.mirror.origins import make_origin
 from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import Deliveries
+from warren.replication.classic.origins import make_origin
 from warren.server import session_keeper
 from warren.server.cluster_placement import ClusterPlacement
 from warren.server.cluster_shell import ClusterShell
+from warren.server.flush_scheduler import FlushScheduler
 from warren.server.links import Links
 from warren.server.node_states import NodeStates, Own
 from warren.server.session_keeper import SessionKeeper
-from warren.server.turn import FlushTurn
 from warren.wire.codec import FrameReader
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ CONFIG: Final = {
 }
 
 # The keeper of sessions reads a clock that no test owns: in a process of a world it is the world's.
-session_keeper.awake_or_not_s = lambda: asyncio.get_running_loop().time()  # type: ignore[attr-defined]
+session_keeper.boottime_s = lambda: asyncio.get_running_loop().time()  # type: ignore[attr-defined]
 
 
 class WatchedShell(ClusterShell):
@@ -127,7 +127,7 @@ class Process:
         self.clock = SimClock(self.loop)
         self.store = StoreClient(world.store, self.loop, lambda: node.is_cut_from_store)
         self.tenure = Tenure(self.loop.time)
-        self.flush_turn = FlushTurn(self.loop, self.tenure)
+        self.flush_scheduler = FlushScheduler(self.loop, self.tenure)
         self.brake = Brake(AlarmBoard(self.clock), self.clock)
         self.storage = SimStorage(saved, self._work_on_disk_soon)
         self.queue_factory = QueueFactory(self.clock, self.loop.create_task)
@@ -249,7 +249,7 @@ class Process:
         self.states.stop()
         if not self.tenure.is_frozen:
             # Whoever sees the session gone may lead: nothing leaves this node any more.
-            self.flush_turn.flush()
+            self.flush_scheduler.flush()
             self.tenure.freeze()
             keys = node_key(self.name), node_state_key(self.name)
             with suppress(MetadataError):
@@ -339,10 +339,10 @@ class Process:
     def master_missing(self, queue: RemoteQueue, node: str) -> None:
         self.shell.tell(MasterMissing((queue.record.vhost, queue.record.name), node))
 
-    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> LinkPublishes:
         return queue_moves.make_inbox(queue, control)
 
-    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+    def becomes_master(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
         if (control.vhost, control.queue) not in self.machine.replicas:
             return False
         self.loop.call_later(OPEN_AGAIN_S, again, control)

@@ -12,8 +12,8 @@ from typing import Final
 from cluster_simulation.world import EVERYWHERE, World
 from gm_invariants import Violation
 from warren.cluster.sessions import SESSION_TTL_S
-from warren.mirror.group_record import GroupRecord, node_of
 from warren.policy.wanted_copies import Mirroring
+from warren.replication.group_record import GroupRecord, node_of
 
 PUBLISH_US: Final = 40_000
 BEGIN_US: Final = 800_000

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_simulation.order import Order, Seen
 from gm_invariants import Violation
-from warren.mirror.group_record import GroupRecord, decode_record, node_of
-from warren.mirror.group_sight import Promoted, news_between
 from warren.queues.queue import Queue
-from warren.storage.variable_queue import VariableQueue
+from warren.replication.group_changes import Promoted, news_between
+from warren.replication.group_record import GroupRecord, decode_record, node_of
+from warren.storage.queue.variable_queue import VariableQueue
 from warren.wire.codec import Ack, Delivery, Message
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from warren.metadata.codec import encode_record
 from warren.metadata.keys import group_key, policy_key, queue_key, vhost_key
 from warren.metadata.policy_codec import encode_policy
 from warren.metadata.store import Put
-from warren.mirror.group_record import GroupRecord, QueueState, decode_record
 from warren.model.fields import Field, Table
 from warren.model.json_terms import JsonValue
 from warren.model.records import Policy, QueueName, QueueRecord
 from warren.policy.wanted_copies import Mirroring, MirrorMode
 from warren.queues.boundary import AbstractQueue
+from warren.replication.group_record import GroupRecord, QueueState, decode_record
 
 STEPS_MAX: Final = 2_000_000
 REST_US_MAX: Final = 60_000_000

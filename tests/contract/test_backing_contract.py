@@ -243,7 +243,7 @@ async def test_nothing_is_confirmed_before_the_disk_has_it(world: BackingWorld) 
     unless={
         **dict.fromkeys((kind for kind in KINDS if "master" not in kind), "it has no mirrors"),
         "master without mirrors": "it waits for its own disk alone",
-        "master of a stream": "tests/unit/mirror/test_streams.py holds its mirrors back",
+        "master of a stream": "tests/unit/replication/test_streams.py holds its mirrors back",
     },
 )
 async def test_a_master_confirms_nothing_that_a_mirror_in_sync_does_not_have(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.storage.committer import (
+from warren.storage.disk.committer import (
     Batch,
     CommitFailed,
     Committer,
@@ -25,7 +25,7 @@ from warren.storage.committer import (
     has_native_committer,
     make_committer,
 )
-from warren.storage.disk import PIECES_MAX, Buffer, RealDisk
+from warren.storage.disk.files import PIECES_MAX, Buffer, RealDisk
 
 KINDS: dict[str, Callable[[asyncio.AbstractEventLoop], Committer]] = {
     "thread": lambda loop: ThreadCommitter(RealDisk(), loop),
@@ -281,7 +281,7 @@ async def test_the_native_thread_commits_while_python_holds_the_lock(log: Log) -
 
 @pytest.mark.skipif("native" not in KINDS, reason="nothing compiled")
 def test_a_native_thread_dropped_in_the_middle_finishes_its_batch(log: Log) -> None:
-    from warren.storage._native_committer import CommitThread
+    from warren.storage.disk._native_committer import CommitThread
 
     for number in range(50):
         thread = CommitThread()
@@ -292,7 +292,7 @@ def test_a_native_thread_dropped_in_the_middle_finishes_its_batch(log: Log) -> N
 
 @pytest.mark.skipif("native" not in KINDS, reason="nothing compiled")
 def test_the_native_thread_takes_one_batch_at_a_time() -> None:
-    from warren.storage._native_committer import CommitThread
+    from warren.storage.disk._native_committer import CommitThread
 
     thread = CommitThread()
     thread.start([], [])
@@ -321,7 +321,7 @@ async def test_the_fastest_committer_that_serves_the_disk_is_chosen() -> None:
 async def test_without_a_compiled_thread_a_python_thread_serves(
     monkeypatch: pytest.MonkeyPatch, log: Log
 ) -> None:
-    monkeypatch.setitem(sys.modules, "warren.storage._native_committer", None)
+    monkeypatch.setitem(sys.modules, "warren.storage.disk._native_committer", None)
     committer = make_committer(RealDisk(), asyncio.get_running_loop())
     assert isinstance(committer, ThreadCommitter)
     assert await commit(committer, Batch([(log.descriptor, [b"a"])], [log.descriptor])) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
-from warren.storage.disk import PIECES_MAX, Disk, RealDisk, append_all, replace_file
+from warren.storage.disk.files import PIECES_MAX, Disk, RealDisk, append_all, replace_file
 
 KINDS: dict[str, Callable[[], Disk]] = {"real": RealDisk, "faulty": FaultyDisk}
 

@@ -20,7 +20,7 @@ from durability.conftest import MakeBroker
 from durability.data_files import DataFiles, snapshot
 from durability.disk_faults import DiskFaults
 from durability.mail import bodies, declare_in, look_once, numbered, send
-from warren.storage.checksum import crc32c
+from warren.storage.disk.checksum import crc32c
 
 pytestmark = pytest.mark.warren_only
 

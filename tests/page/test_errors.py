@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from broker_process import BrokerProcess
 from browsing import sign_in, visiting
-from warren.management.page.asking import Asker
+from warren.management.page.api_caller import ApiCaller
 from warren.testing import InProcessBroker
 
 
@@ -52,7 +52,7 @@ def test_a_fault_of_ours_is_told_on_a_page_and_in_the_log(
     with visiting(browser, warren_broker.http_port) as arrive:
         page = arrive()
         sign_in(page, "guest", "guest")
-        monkeypatch.setattr(Asker, "get", fail)
+        monkeypatch.setattr(ApiCaller, "get", fail)
         answer = page.goto("/queues")
         assert answer is not None
         assert answer.status == 500

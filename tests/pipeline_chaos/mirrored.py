@@ -59,8 +59,8 @@ class MirroredChaos(Chaos):
         self._kill_and_restart(self._random.choice(others))
 
     def _home(self) -> NodeProcess:
-        wait_until("the stream is led", lambda: self.cluster.home_of(QUEUE) is not None)
-        home = self.cluster.home_of(QUEUE)
+        wait_until("the stream is led", lambda: self.cluster.master_node_of(QUEUE) is not None)
+        home = self.cluster.master_node_of(QUEUE)
         assert home is not None, "nothing has happened since"
         return home
 

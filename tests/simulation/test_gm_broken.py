@@ -12,13 +12,13 @@ import pytest
 
 from gm_invariants import Violation
 from gm_scenario import Scenario
-from warren.mirror.frames import Frame, Payload
-from warren.mirror.gm import GroupMember
-from warren.mirror.gm_links import LeftStream
-from warren.mirror.gm_ring import Ring
-from warren.mirror.gm_rounds import Rounds
-from warren.mirror.publications import NOBODYS_VIEW, Origin
-from warren.mirror.ring_view import RingView
+from warren.replication.gm.frames import Frame, Payload
+from warren.replication.gm.member import GroupMember
+from warren.replication.gm.neighbour_links import LeftStream
+from warren.replication.gm.publications import NOBODYS_VIEW, Origin
+from warren.replication.gm.ring import Ring
+from warren.replication.gm.ring_view import RingView
+from warren.replication.gm.rounds import Rounds
 
 SEEDS_MAX = 200
 

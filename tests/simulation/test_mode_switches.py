@@ -15,10 +15,10 @@ import pytest
 from index_world import LoopWorkers
 from warren.queues.backing import BackingQueue
 from warren.queues.priority_backing import PriorityBacking
-from warren.storage.committer import ThreadCommitter
-from warren.storage.disk import RealDisk
-from warren.storage.index_host import IndexHost
-from warren.storage.variable_queue import VariableQueue
+from warren.storage.disk.committer import ThreadCommitter
+from warren.storage.disk.files import RealDisk
+from warren.storage.index.index_host import IndexHost
+from warren.storage.queue.variable_queue import VariableQueue
 from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 

@@ -8,20 +8,20 @@ from coverage_by_folder import Lines, Measured, below_floor, by_folder, main, ru
 
 def test_lines_are_added_up_by_folder() -> None:
     files = [
-        Measured("mirror/gm.py", 10, [3]),
-        Measured("mirror/deep/er.py", 10, []),
+        Measured("replication/gm/member.py", 10, [3]),
+        Measured("replication/deep/er.py", 10, []),
         Measured("__init__.py", 1, []),
     ]
     folders = by_folder(files)
-    assert folders == {"": Lines(1, 1), "mirror": Lines(20, 19)}
-    assert folders["mirror"].percent == 95.0
+    assert folders == {"": Lines(1, 1), "replication": Lines(20, 19)}
+    assert folders["replication"].percent == 95.0
     assert "19 of     20 lines   95.0 %  (floor 90 %)" in table(folders)
 
 
 def test_a_folder_below_its_floor_is_named_and_others_have_none() -> None:
-    folders = {"mirror": Lines(100, 89), "cluster": Lines(100, 90), "cli": Lines(100, 1)}
+    folders = {"replication": Lines(100, 89), "cluster": Lines(100, 90), "cli": Lines(100, 1)}
     (problem,) = below_floor(folders)
-    assert problem.startswith("mirror: 89.0 %")
+    assert problem.startswith("replication: 89.0 %")
     assert Lines().percent == 100.0
 
 

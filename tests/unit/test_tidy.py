@@ -49,10 +49,10 @@ ALLOWED: Final = {
     "channels": BELOW_BROKER | {"broker", "protocol"},
     "statistics": BELOW_BROKER | {"broker", "channels", "flow"},
     "config": {"model", "auth", "flow", "policy", "storage"},
-    "mirror": {"model", "wire", "queues", "storage", "flow", "streams"},
-    "cluster": BELOW_BROKER | {"broker", "flow", "mirror"},
-    "server": BELOW_SERVER | {"cluster", "config", "mirror"},
-    "management": BELOW_SERVER | {"server", "cluster", "config", "mirror"},
+    "replication": {"model", "wire", "queues", "storage", "flow", "streams"},
+    "cluster": BELOW_BROKER | {"broker", "flow", "replication"},
+    "server": BELOW_SERVER | {"cluster", "config", "replication"},
+    "management": BELOW_SERVER | {"server", "cluster", "config", "replication"},
     "client": {"model", "wire", "protocol"},
     "perf": {"model", "wire", "protocol", "client"},
     "cli": BELOW_SERVER | {"server", "client", "config", "management", "perf"},
@@ -79,10 +79,10 @@ WORLDLY_PLACES: Final = (
     "config/settings.py",
     "metadata/sqlite.py",
     "metadata/etcd",
-    "metadata/turns.py",
+    "metadata/key_order.py",
     "metadata/watchers.py",
-    "storage/disk.py",
-    "storage/committer.py",
+    "storage/disk/files.py",
+    "storage/disk/committer.py",
 )
 
 # Started by a person, a packaging entry point or a test, so imported by nobody.

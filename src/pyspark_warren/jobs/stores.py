@@ -17,28 +17,28 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from warren.storage.completeness import FilesMissing
-from warren.storage.disk import Location, RealDisk
-from warren.storage.index_format import FILE_HEADER_BYTES, NewerFormat
-from warren.storage.index_records import EntryReader
-from warren.storage.layout import IndexLayout, decode_name, numbered
-from warren.storage.record_format import FILE_HEADER_BYTES as STORE_HEADER_BYTES
-from warren.storage.record_format import (
+from warren.storage.bodies.record_format import FILE_HEADER_BYTES as STORE_HEADER_BYTES
+from warren.storage.bodies.record_format import (
     RECORD_HEADER_BYTES,
     TRAILER,
     RecordHeader,
     parse_file_header,
 )
-from warren.storage.recovery import Recovery
-from warren.storage.segment import SEGMENT_ENTRIES, runs_of
-from warren.storage.store_files import SUFFIX
-from warren.storage.store_scan import Gap, Walk
+from warren.storage.bodies.store_files import SUFFIX
+from warren.storage.bodies.store_scan import Gap, Walk
+from warren.storage.disk.files import Location, RealDisk
+from warren.storage.disk.layout import IndexLayout, decode_name, numbered
+from warren.storage.index.completeness import FilesMissing
+from warren.storage.index.index_format import FILE_HEADER_BYTES, NewerFormat
+from warren.storage.index.index_records import EntryReader
+from warren.storage.index.recovery import Recovery
+from warren.storage.index.segment import SEGMENT_ENTRIES, runs_of
 from warren.wire.properties import MalformedProperties, decode_properties
 
 if TYPE_CHECKING:
-    from warren.storage.checkpoint import QueueState
-    from warren.storage.recovering import RecoveringQueue
-    from warren.storage.segment import Segment
+    from warren.storage.index.checkpoint import QueueState
+    from warren.storage.index.recovering import RecoveringQueue
+    from warren.storage.index.segment import Segment
     from warren.wire.codec import QueuedMessage
 
 HASH_BYTES: Final = 16

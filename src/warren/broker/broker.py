@@ -14,6 +14,7 @@ from warren.auth.access import AccessControl
 from warren.auth.admin import AccessAdmin
 from warren.auth.codec import decode_vhost
 from warren.broker.activity import Activity
+from warren.broker.event_admin import EventAdmin
 from warren.broker.event_exchange import EventExchange
 from warren.broker.events import EventBus
 from warren.broker.parameter_operations import ParameterOperations
@@ -21,7 +22,6 @@ from warren.broker.placement import Placement
 from warren.broker.policy_operations import PolicyOperations
 from warren.broker.services import Services
 from warren.broker.stream_groups import StreamGroups
-from warren.broker.telling_admin import TellingAdmin
 from warren.broker.vhost import VirtualHost
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.metadata.store import (
@@ -75,7 +75,7 @@ class Broker:
         self.policies = PolicyOperations(store, self.vhosts, self.events)
         self.parameters = ParameterOperations(self)
         self.stream_groups = StreamGroups(store, clock)
-        self.admin: AccessAdmin = TellingAdmin(store, access, self.events)
+        self.admin: AccessAdmin = EventAdmin(store, access, self.events)
         self.on_vhost_deleted: list[Callable[[str], None]] = []
         self.on_user_deleted: list[Callable[[str], None]] = []
         self._lease: Lease | None = None
@@ -171,7 +171,7 @@ class Broker:
         for name, its_changes in by_vhost.items():
             if name in self.vhosts:
                 self.vhosts[name].apply(its_changes)
-                if self.vhosts[name].has_bereft:
+                if self.vhosts[name].has_exchanges_without_bindings:
                     self.placement.exchanges_lost_bindings(self.vhosts[name])
 
     def _on_access_change(self) -> None:

@@ -23,7 +23,7 @@ MakeQueue: TypeAlias = Callable[[QueueRecord, QueueSettings], AbstractQueue]
 class WithExchanges(Protocol):
     """A virtual host, as far as its exchanges may be left without bindings."""
 
-    async def remove_bereft(self) -> None: ...
+    async def remove_exchanges_without_bindings(self) -> None: ...
 
 
 class Placement(Protocol):

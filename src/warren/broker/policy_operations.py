@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from warren.auth.admin import AdminError, NoSuchVhost
 from warren.broker.events import EventBus
+from warren.broker.next_turn import NextTurn
 from warren.broker.policy_events import policy_cleared, policy_set
 from warren.broker.policy_reports import PolicyChange, explain_exchange, explain_queue, foresee
-from warren.broker.turns import NextTurn
 from warren.broker.vhost_policies import find_policy
 from warren.metadata.keys import policy_key, vhost_key
 from warren.metadata.policy_codec import encode_policy

@@ -58,7 +58,7 @@ class Topology:
         self.orphans: dict[str, BindingRecord] = {}
         # Auto-delete exchanges that lost their last binding and are still there: it went with the
         # lease of a node, and not by a removal, which would have taken the exchange along.
-        self.bereft: set[str] = set()
+        self.exchanges_without_bindings: set[str] = set()
         self._make_queue = make_queue
         self._hidden: dict[str, AbstractQueue] = {}
         self._gone: list[AbstractQueue] = []
@@ -79,7 +79,8 @@ class Topology:
                 is_changed |= self._put(change.record)
         if is_changed:
             self.version.bump()
-        self.bereft = {name for name in self.bereft if self._is_bereft(name)}
+        unbound = filter(self._has_lost_bindings, self.exchanges_without_bindings)
+        self.exchanges_without_bindings = set(unbound)
         # Consumers hear of it, and what they do then must find everything in its final state.
         while self._gone:
             self._delete(self._gone.pop())
@@ -264,11 +265,11 @@ class Topology:
         source = self.exchanges.get(binding.source)
         if source is not None:
             source.unbind(binding)
-            if self._is_bereft(binding.source):
-                self.bereft.add(binding.source)
+            if self._has_lost_bindings(binding.source):
+                self.exchanges_without_bindings.add(binding.source)
         return True
 
-    def _is_bereft(self, exchange: str) -> bool:
+    def _has_lost_bindings(self, exchange: str) -> bool:
         found = self.exchanges.get(exchange)
         is_bound = bool(self.bindings.count_of_source(exchange))
         return found is not None and found.record.auto_delete and not is_bound

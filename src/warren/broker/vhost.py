@@ -187,12 +187,12 @@ class VirtualHost:
         await self._writer.remove_orphans()
 
     @property
-    def has_bereft(self) -> bool:
-        return bool(self._topology.bereft)
+    def has_exchanges_without_bindings(self) -> bool:
+        return bool(self._topology.exchanges_without_bindings)
 
-    async def remove_bereft(self) -> None:
+    async def remove_exchanges_without_bindings(self) -> None:
         """After a node has gone: remove auto-delete exchanges that only it had bound from."""
-        await self._writer.remove_bereft()
+        await self._writer.remove_exchanges_without_bindings()
 
     def close(self) -> None:
         """The virtual host is deleted: nothing can be declared any more, queues are gone."""

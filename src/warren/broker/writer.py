@@ -132,11 +132,11 @@ class TopologyWriter:
             removal = plan_removal(self._topology, bindings=found.values())
             await self._remove(removal, [*found])
 
-    async def remove_bereft(self) -> None:
+    async def remove_exchanges_without_bindings(self) -> None:
         """Delete auto-delete exchanges whose last binding went with a node."""
-        for name in sorted(self._topology.bereft):
+        for name in sorted(self._topology.exchanges_without_bindings):
             for _ in self.attempts():
-                if name not in self._topology.bereft:
+                if name not in self._topology.exchanges_without_bindings:
                     break
                 await self.remove(plan_removal(self._topology, exchanges=[name]))
 

@@ -6,9 +6,9 @@ from pamqp import commands
 
 from warren.broker.predeclared import require_not_default
 from warren.channels.channel import Channel
-from warren.channels.finding import ask, until_not_gone
 from warren.channels.names import arguments_of, clean_name, queue_or_last
 from warren.channels.reply_to import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
+from warren.channels.retry_while_moving import ask, retry_while_moving
 from warren.model.errors import not_found
 from warren.model.records import (
     BindingRecord,
@@ -30,7 +30,7 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
     nowait = method.nowait
     if method.passive:
         connection_id = channel.session.host.connection_id
-        return await until_not_gone(
+        return await retry_while_moving(
             channel,
             name,
             lambda: _declared(channel, vhost.lookup_queue(name, connection_id), nowait),
@@ -42,7 +42,7 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
         """Again, if it is deleted at this moment by somebody else."""
         return await _declared(channel, await vhost.declare_named_queue(record), nowait)
 
-    return await until_not_gone(channel, record.name, declare_it)
+    return await retry_while_moving(channel, record.name, declare_it)
 
 
 async def _declared(channel: Channel, queue: AbstractQueue, nowait: bool) -> Method | None:

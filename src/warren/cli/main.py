@@ -145,10 +145,10 @@ def demo(
 
     Ends by itself, with code 0 if every confirmed message was read back.
     """
-    from warren.cli.demo.program import Wishes, run_demo
+    from warren.cli.demo.program import MembershipGoals, run_demo
 
     _check_metadata("etcd://127.0.0.1", "one is made")
-    raise typer.Exit(run_demo(Wishes(seconds, rate, spark, open_page, stay)))
+    raise typer.Exit(run_demo(MembershipGoals(seconds, rate, spark, open_page, stay)))
 
 
 @app.command()

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from warren.cluster.control import MirrorNews
+from warren.cluster.link.control import MirrorNews
 from warren.cluster.sessions import Session
 from warren.metadata.store import Check, Operation
-from warren.mirror.frames import Payload
-from warren.mirror.group_record import SessionGone
 from warren.model.records import QueueName
+from warren.replication.gm.frames import Payload
+from warren.replication.group_record import SessionGone
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from warren.broker.queue_host import QueueFactory, levels_of
 from warren.broker.vhost import VirtualHost
 from warren.cluster.kept_copies import Levels
-from warren.mirror.mirror import Mirror
-from warren.mirror.replica import Replica
-from warren.mirror.stream_master import StreamMaster
-from warren.mirror.stream_mirror import StreamMirror
 from warren.model.records import QueueName
 from warren.queues.backing import BackingQueue
 from warren.queues.settings import QueueSettings, QueueType
-from warren.storage.variable_queue import VariableQueue
+from warren.replication.classic.mirror import Mirror
+from warren.replication.replica import Replica
+from warren.replication.stream.stream_master import StreamMaster
+from warren.replication.stream.stream_mirror import StreamMirror
+from warren.storage.queue.variable_queue import VariableQueue
 from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.streams.log import StreamLog
 from warren.streams.queue import limits_of

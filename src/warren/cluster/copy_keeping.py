@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final, Protocol, assert_never
 
 from warren.cluster.actions import RenewQueue, TellNode
-from warren.cluster.control import BecomeMirror
 from warren.cluster.copy_planning import (
     BeginGroup,
     Dissolve,
@@ -22,13 +21,14 @@ from warren.cluster.copy_planning import (
     UnderWay,
 )
 from warren.cluster.copy_planning import plan as make_plan
+from warren.cluster.link.control import BecomeMirror
 from warren.cluster.node_replica import NodeReplica, ReplicaParts
 from warren.cluster.relocations import Relocations
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Delete
-from warren.mirror.instructions import epoch_of
 from warren.model.records import QueueName
 from warren.policy.wanted_copies import Choose
+from warren.replication.classic.instructions import epoch_of
 
 RETRY_MS: Final = 1_000
 """After the store has refused, or could not be reached, or a disk has."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from warren.cluster.view import ClusterView
-from warren.mirror.group_record import GroupRecord, Member, node_of
 from warren.model.records import QueueName
 from warren.policy.wanted_copies import (
     Choose,
@@ -22,6 +21,7 @@ from warren.policy.wanted_copies import (
     MirrorMode,
     wanted_copies,
 )
+from warren.replication.group_record import GroupRecord, Member, node_of
 
 
 @dataclass(frozen=True, slots=True)

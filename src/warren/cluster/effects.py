@@ -18,7 +18,7 @@ from typing import Protocol
 
 from warren.cluster.actions import Action, Commit, SetTimer
 from warren.metadata.store import Check, Operation
-from warren.mirror.group_record import SessionGone
+from warren.replication.group_record import SessionGone
 
 
 class Waker(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from warren.cluster.control import MirrorNews
+from warren.cluster.link.control import MirrorNews
 from warren.metadata.store import Change
 from warren.model.records import QueueName
 

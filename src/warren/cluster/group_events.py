@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from warren.broker.events import NOBODY, EventBus, Properties
-from warren.mirror.group_record import node_of
-from warren.mirror.group_sight import (
+from warren.model.records import QueueName
+from warren.replication.classic.synchroniser import SyncEvent, Synchroniser
+from warren.replication.group_changes import (
     Begun,
     GroupNews,
     InSyncChanged,
@@ -14,9 +15,8 @@ from warren.mirror.group_sight import (
     MirrorDropped,
     Promoted,
 )
-from warren.mirror.stream_copier import StreamCopier
-from warren.mirror.synchroniser import SyncEvent, Synchroniser
-from warren.model.records import QueueName
+from warren.replication.group_record import node_of
+from warren.replication.stream.copier import StreamCopier
 
 NOT_KNOWN: Final = -1
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from warren.cluster.group_events import GroupEvents
 from warren.cluster.view import ClusterView
-from warren.mirror.group_record import GroupRecord
-from warren.mirror.group_sight import (
+from warren.model.logs import EventLog
+from warren.model.records import QueueName, describe_queue
+from warren.replication.group_changes import (
     Begun,
     GroupNews,
     InSyncChanged,
@@ -18,8 +19,7 @@ from warren.mirror.group_sight import (
     Promoted,
     news_between,
 )
-from warren.model.logs import EventLog
-from warren.model.records import QueueName, describe_queue
+from warren.replication.group_record import GroupRecord
 
 _log = EventLog("mirror")
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from warren.mirror.group_record import GroupRecord, node_of
 from warren.model.records import QueueName
+from warren.replication.group_record import GroupRecord, node_of
 
 
 class Deletable(Protocol):

@@ -17,9 +17,9 @@ from warren.cluster.node_replica import NodeReplica
 from warren.cluster.view import ClusterView
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Put
-from warren.mirror.group_record import NotAllowed, encode_record, node_of, stop
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
+from warren.replication.group_record import NotAllowed, encode_record, node_of, stop
 
 HAND_OVER_MS_MAX: Final = 10_000
 """A node that leaves does not wait longer for others to take over."""

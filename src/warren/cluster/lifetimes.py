@@ -14,8 +14,8 @@ order says in the group's record what shall be (`leaving`).
 from __future__ import annotations
 
 from warren.cluster.view import ClusterView
-from warren.mirror.group_record import node_of
 from warren.model.records import QueueName, QueueRecord
+from warren.replication.group_record import node_of
 
 
 def outlives_master(view: ClusterView, record: QueueRecord) -> bool:

@@ -11,8 +11,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from warren.cluster.view import ClusterView
-from warren.mirror.group_record import node_of
 from warren.model.records import QueueName, QueueRecord
+from warren.replication.group_record import node_of
 
 
 class Place(Enum):

@@ -41,7 +41,6 @@ from warren.cluster.actions import (
     RemoveQueues,
     RevokeSession,
 )
-from warren.cluster.control import BecomeMirror, Held, Kept, OutOfReach
 from warren.cluster.copy_keeping import RETRY_MS, CopyKeeping, PlanSurroundings
 from warren.cluster.copy_planning import Step
 from warren.cluster.events import (
@@ -72,6 +71,7 @@ from warren.cluster.group_log import GroupLog
 from warren.cluster.kept_copies import KeptCopies, Levels, delete
 from warren.cluster.leaving import Leaving
 from warren.cluster.lifetimes import lost_names
+from warren.cluster.link.control import BecomeMirror, Held, Kept, OutOfReach
 from warren.cluster.masters import names_led_by, names_synced_on
 from warren.cluster.node_replica import NodeReplica, ReplicaParts
 from warren.cluster.reachability import Reachability
@@ -80,13 +80,13 @@ from warren.cluster.sessions import Session
 from warren.cluster.synchronisation import Synchronisation
 from warren.cluster.view import ViewChange
 from warren.metadata.store import Change
-from warren.mirror.frames import MalformedFrame, decode_frame
-from warren.mirror.group_record import GroupRecord, Member, SessionGone, make_member_id
-from warren.mirror.mirror import Mirror
-from warren.mirror.rejoining import Remains
-from warren.mirror.stream_mirror import StreamMirror
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
+from warren.replication.classic.mirror import Mirror
+from warren.replication.classic.rejoining import RetainedMessages
+from warren.replication.gm.frames import MalformedFrame, decode_frame
+from warren.replication.group_record import GroupRecord, Member, SessionGone, make_member_id
+from warren.replication.stream.stream_mirror import StreamMirror
 
 _log = EventLog("mirror")
 
@@ -343,7 +343,7 @@ class ClusterNode:
                     host.sync.synchroniser.wake()
             case Kept():
                 host.note("hears what a mirror has from before", news.member, news.epoch)
-                remains = Remains(news.runs, news.used_below)
+                remains = RetainedMessages(news.runs, news.used_below)
                 host.replica.kept(news.member, news.epoch, remains)
                 self._plan(host.name)
             case OutOfReach():

@@ -10,28 +10,28 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 from warren.cluster.actions import SendFrame, TellNode
-from warren.cluster.control import Held, Kept
 from warren.cluster.copy_files import CopyFiles, stream_copy_of
 from warren.cluster.effects import Effects
 from warren.cluster.kept_copies import Levels
+from warren.cluster.link.control import Held, Kept
 from warren.cluster.story import Stories
 from warren.cluster.synchronisation import Synchronisation, SyncOfNode
 from warren.cluster.view import ClusterView
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Put
-from warren.mirror.frames import Frame, Payload, encode_frame
-from warren.mirror.gm_events import Timer
-from warren.mirror.group_record import GroupRecord, Member, SessionGone, encode_record
-from warren.mirror.instructions import first_sequence_of
-from warren.mirror.master import MasterBacking
-from warren.mirror.mirror import Mirror
-from warren.mirror.rejoining import Remains
-from warren.mirror.replica import Replica
-from warren.mirror.stream_mirror import StreamMirror
 from warren.model.logs import EventLog
 from warren.model.records import QueueName, describe_queue
 from warren.policy.wanted_copies import mirroring_of
-from warren.storage.variable_queue import VariableQueue
+from warren.replication.classic.instructions import first_sequence_of
+from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.mirror import Mirror
+from warren.replication.classic.rejoining import RetainedMessages
+from warren.replication.gm.events import Timer
+from warren.replication.gm.frames import Frame, Payload, encode_frame
+from warren.replication.group_record import GroupRecord, Member, SessionGone, encode_record
+from warren.replication.replica import Replica
+from warren.replication.stream.stream_mirror import StreamMirror
+from warren.storage.queue.variable_queue import VariableQueue
 from warren.streams.log import StreamLog
 
 _log = EventLog("mirror")
@@ -174,7 +174,7 @@ class NodeReplica:
             held = Held(self.replica.uid, self.replica.me.id, epoch, number)
             self._parts.effects.add(TellNode(leader.node, held))
 
-    def tell_kept(self, leader: Member, epoch: int, remains: Remains) -> None:
+    def tell_kept(self, leader: Member, epoch: int, remains: RetainedMessages) -> None:
         self.note("tells what it has from before", leader.node, epoch)
         kept = Kept(self.replica.uid, self.replica.me.id, epoch, *remains)
         self._parts.effects.add(TellNode(leader.node, kept))

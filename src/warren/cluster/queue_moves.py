@@ -12,21 +12,15 @@ from typing import Protocol
 
 from warren.broker.queue_host import QueueFactory
 from warren.broker.vhost import VirtualHost
-from warren.cluster.asker import Answer, Asker
-from warren.cluster.control import OpenQueue
 from warren.cluster.copy_files import CopyFiles
-from warren.cluster.inbox import Inbox
-from warren.cluster.link_consumer import LinkConsumer
+from warren.cluster.link.client import Answer, LinkClient
+from warren.cluster.link.consumer import LinkConsumer
+from warren.cluster.link.control import OpenQueue
+from warren.cluster.link.publishes import LinkPublishes
+from warren.cluster.link.remote_queue import RemoteQueue, Unconfirmed
 from warren.cluster.masters import Place, Whereabouts
 from warren.cluster.node_replica import OpenLevel
-from warren.cluster.remote_queue import RemoteQueue, Unconfirmed
 from warren.flow.brake import Brake
-from warren.mirror.instructions import first_sequence_of
-from warren.mirror.master import MasterBacking
-from warren.mirror.origins import make_room_for
-from warren.mirror.replica import Replica
-from warren.mirror.stream_master import StreamMaster
-from warren.mirror.stream_mirror import StreamMirror
 from warren.model.logs import EventLog
 from warren.model.records import QueueName, QueueRecord
 from warren.queues.boundary import REJECTED, TAKEN, AbstractQueue
@@ -34,6 +28,12 @@ from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.delivery import Deliveries
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
+from warren.replication.classic.instructions import first_sequence_of
+from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.origins import make_room_for
+from warren.replication.replica import Replica
+from warren.replication.stream.stream_master import StreamMaster
+from warren.replication.stream.stream_mirror import StreamMirror
 from warren.streams.queue import StreamQueue
 from warren.wire.codec import QueuedMessage
 
@@ -43,7 +43,7 @@ _log = EventLog("mirror")
 class LinksOfNode(Protocol):
     """The links of this node, as far as queues that move have a part in them."""
 
-    def client_of(self, node: str) -> Asker | None:
+    def client_of(self, node: str) -> LinkClient | None:
         """The side of the link to a node that asks; None if the node has no session."""
         ...
 
@@ -78,13 +78,13 @@ class QueueMoves:
         self._brake = brake
         self._clients = clients
         self._links: LinksOfNode | None = None
-        self._unknown: dict[str, Asker] = {}
+        self._unknown: dict[str, LinkClient] = {}
         """By node: stand-ins for links to nodes that have no session."""
         self._make_answer = make_answer
-        self._waiting = Asker("", make_answer)
+        self._waiting = LinkClient("", make_answer)
         """Where publishes and questions wait while a mirrored queue has no master."""
         brake.watch(self._waiting.credit)
-        self._lost = Asker("", make_answer)
+        self._lost = LinkClient("", make_answer)
         self._lost.is_lost = True
 
     def use_links(self, links: LinksOfNode) -> None:
@@ -109,12 +109,12 @@ class QueueMoves:
         remote.is_mirrored = where.is_mirrored
         return remote
 
-    def _client_of(self, node: str) -> Asker:
+    def _client_of(self, node: str) -> LinkClient:
         asker = None if self._links is None else self._links.client_of(node)
         if asker is not None:
             return asker
         if node not in self._unknown:
-            self._unknown[node] = Asker(node, self._make_answer)
+            self._unknown[node] = LinkClient(node, self._make_answer)
             self._unknown[node].is_lost = True
         return self._unknown[node]
 
@@ -147,7 +147,7 @@ class QueueMoves:
                     self._use_if_free(queue, asker)
 
     @staticmethod
-    def _use_if_free(queue: RemoteQueue, asker: Asker) -> None:
+    def _use_if_free(queue: RemoteQueue, asker: LinkClient) -> None:
         """A mirrored queue that is open at another link is moved off it, with what it has there."""
         if not queue.handle:
             queue.asker = asker
@@ -215,8 +215,8 @@ class QueueMoves:
             level.on_loaded = queue.loaded
         follow_freezing(queue, master)
         vhost.replace_queue(queue)
-        consumers, unconfirmed = remote.come_home()
-        remote.asker.came_home(remote)
+        consumers, unconfirmed = remote.give_up_here()
+        remote.asker.moved_here(remote)
         for entry in unconfirmed:
             _publish_again(queue, master, entry, entry.number <= remote.doubtful)
         for consumer in consumers:
@@ -288,14 +288,14 @@ def _publish_again(
         publisher.rejected(entry.sequence)
 
 
-def make_inbox(queue: AbstractQueue, control: OpenQueue) -> Inbox:
+def make_inbox(queue: AbstractQueue, control: OpenQueue) -> LinkPublishes:
     """Make the inbox of another node's publishes; a mirrored queue knows how far they have come."""
     master = queue.backing if isinstance(queue, Queue) else None
     if not isinstance(master, MasterBacking):
-        return Inbox(queue, control.origin)
+        return LinkPublishes(queue, control.origin)
     lowest = control.lowest
     make_room_for(control.origin, master.numbers)
-    inbox = Inbox(queue, control.origin, master.numbers.get(control.origin, 0))
+    inbox = LinkPublishes(queue, control.origin, master.numbers.get(control.origin, 0))
     if not master.is_settled and inbox.wait_for_all(lowest):
         master.when_settled(lambda: inbox.confirmed(lowest))
     return inbox

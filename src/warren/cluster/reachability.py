@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from warren.cluster.actions import PublishState, TellNode
-from warren.cluster.control import OutOfReach
 from warren.cluster.copy_planning import is_fixed
 from warren.cluster.effects import Effects
+from warren.cluster.link.control import OutOfReach
 from warren.cluster.node_replica import NodeReplica
 from warren.cluster.view import ClusterView
-from warren.mirror.reach import better_placed, blocking_members, is_believed
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.policy.wanted_copies import mirroring_of
+from warren.replication.reach import better_placed, blocking_members, is_believed
 
 SUSPECT_MS: Final = 2_000
 """A member that there is no link to for so long is expelled: confirms wait for it."""

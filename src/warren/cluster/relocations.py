@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from warren.cluster.effects import Effects
 from warren.cluster.view import ClusterView
-from warren.mirror.group_record import node_of
 from warren.model.records import QueueName
+from warren.replication.group_record import node_of
 
 RELOCATION_MS_MAX: Final = 60_000
 

@@ -8,15 +8,15 @@ from typing import Protocol
 
 from warren.cluster.effects import Effects
 from warren.cluster.group_events import GroupEvents
-from warren.mirror.master import MasterBacking
-from warren.mirror.replica import Replica
-from warren.mirror.stream_copier import StreamCopier
-from warren.mirror.stream_master import StreamMaster
-from warren.mirror.sync_pace import SyncSettings
-from warren.mirror.synchroniser import SyncEvent, Synchroniser
 from warren.model.logs import EventLog
 from warren.model.records import QueueName, describe_queue
 from warren.policy.wanted_copies import Mirroring, mirroring_of
+from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.sync_pace import SyncSettings
+from warren.replication.classic.synchroniser import SyncEvent, Synchroniser
+from warren.replication.replica import Replica
+from warren.replication.stream.copier import StreamCopier
+from warren.replication.stream.stream_master import StreamMaster
 
 _log = EventLog("mirror")
 

@@ -15,7 +15,7 @@ from enum import Enum
 from itertools import islice
 from typing import Final, TypeAlias
 
-from warren.cluster.control import Counted
+from warren.cluster.link.control import Counted
 
 # So many always fit in a frame, however long their names.
 COUNTS_PER_NEWS_MAX: Final = 1_024

@@ -25,15 +25,15 @@ from warren.cluster.sessions import Session, decode_session
 from warren.flow.alarms import Resource
 from warren.metadata.keys import KeyKind, ParsedKey, group_key, parse_key
 from warren.metadata.store import Change
-from warren.mirror.group_record import (
+from warren.model.records import QueueName, QueueRecord
+from warren.policy.wanted_copies import Mirroring, mirroring_of
+from warren.replication.group_record import (
     GroupRecord,
     Member,
     QueueState,
     decode_record,
     node_of,
 )
-from warren.model.records import QueueName, QueueRecord
-from warren.policy.wanted_copies import Mirroring, mirroring_of
 
 
 class Topology(Protocol):

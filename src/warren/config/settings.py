@@ -48,7 +48,7 @@ from warren.flow.memory import PAGING_RATIO_DEFAULT
 from warren.flow.units import parse_size
 from warren.model.logs import LEVELS
 from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
-from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
+from warren.storage.disk.sizes import DEFAULT_SIZES, StorageSizes
 
 AMQP_PORT: Final = 5672
 HTTP_PORT: Final = 15672

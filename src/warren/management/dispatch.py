@@ -18,7 +18,7 @@ from warren.broker.events import ACTING_USER
 from warren.management.audit import CHANGING_METHODS, audit
 from warren.management.call import Call
 from warren.management.caller import authenticate
-from warren.management.cluster.forwarding import answer_of_anybody, answer_of_home
+from warren.management.cluster.forwarding import answer_of_anybody, answer_of_master
 from warren.management.cluster.peers import REQUESTS_TO_ALL_MAX, Peers
 from warren.management.cluster.serving import INQUIRY
 from warren.management.columns import parse_columns, with_columns
@@ -121,7 +121,7 @@ async def _elsewhere(call: Call, resource: Resource, is_there: bool) -> Response
     if resource.is_sought and not is_there:
         return await answer_of_anybody(call)
     home = resource.home(call)
-    return await answer_of_home(call, home) if home in call.peers.names else None
+    return await answer_of_master(call, home) if home in call.peers.names else None
 
 
 def _response(result: Json | Response | None, call: Call, done: int) -> Response:

@@ -19,7 +19,7 @@ from warren.model.regular_expressions import InvalidPattern
 
 JSON_TYPE: Final = "application/json"
 CHALLENGE: Final = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
-BETWEEN_HOMES_RETRY_S: Final = "1"
+BETWEEN_MASTERS_RETRY_S: Final = "1"
 """A failover takes a fraction of that, or a few times as long."""
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
@@ -86,7 +86,7 @@ def no_such_object() -> Refusal:
 def between_homes(queue: QueueRecord) -> Refusal:
     """It is there, and whoever asks again in a moment is answered."""
     reason = f"{queue} is moving to another node: ask again"
-    return Refusal(503, "unavailable", reason, {"retry-after": BETWEEN_HOMES_RETRY_S})
+    return Refusal(503, "unavailable", reason, {"retry-after": BETWEEN_MASTERS_RETRY_S})
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -50,6 +50,7 @@ from warren.metadata.etcd_messages import (
 )
 from warren.metadata.etcd_requests import has_changed, versions_found
 from warren.metadata.grpc_frames import Status
+from warren.metadata.key_order import KeyOrder
 from warren.metadata.store import (
     CancelWatch,
     Check,
@@ -61,7 +62,6 @@ from warren.metadata.store import (
     Record,
     WatchCallback,
 )
-from warren.metadata.turns import Turns
 from warren.metadata.view import Effects, Transaction
 from warren.metadata.watchers import OnFault, tell_loop
 
@@ -102,7 +102,7 @@ class EtcdStore:
         self._copy = EtcdCopy(on_fault)
         self._client = EtcdClient(address)
         self._feed = EtcdFeed(self._client, self._prefix, self._copy.apply, self._copy.replace)
-        self._turns = Turns()
+        self._turns = KeyOrder()
         self._groups = EtcdGroups(
             lambda request: self._client.call(TRANSACT, request),
             self._data_prefix,

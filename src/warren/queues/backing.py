@@ -30,7 +30,7 @@ them, and has the table of those that a rule does not concern.
    that has no publisher, or that need not survive, is TAKEN, unless other nodes must have it.
 7. PENDING: the publisher is told later, by `confirmed(sequence)` or `rejected(sequence)`, where
    `sequence` is the publisher's own number of the message. It is told exactly once (but see
-   `PatientPublisher`), and never before the method that says PENDING has returned.
+   `RetryingPublisher`), and never before the method that says PENDING has returned.
 8. A PENDING message is confirmed in these circumstances, and in no others:
    (1) the disk of this node has it, synced, so that a start would find it;
    (2) it was acknowledged, or fetched without an acknowledgement being required: nobody needs it;

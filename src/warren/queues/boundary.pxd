@@ -3,7 +3,7 @@ from warren.model.counters cimport MessageCounters
 from warren.wire._codec cimport Message as MessageType
 
 
-cdef class PatientPublisher:
+cdef class RetryingPublisher:
     cpdef object confirmed(self, uint64_t sequence)
     cpdef object rejected(self, uint64_t sequence)
 

@@ -80,7 +80,7 @@ class Publisher(Protocol):
     def rejected(self, sequence: int) -> None: ...
 
 
-class PatientPublisher:
+class RetryingPublisher:
     """One for whom a message that the disk refuses is not over: it is told each time, and waits.
 
     `confirmed` comes when the message is safe after all, or not needed any more.

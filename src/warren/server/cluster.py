@@ -20,8 +20,6 @@ from typing import Final, Protocol
 
 from warren import __version__
 from warren.broker.broker import Broker
-from warren.cluster.asker import reply_desk_of
-from warren.cluster.control import Control, Counted, MirrorNews, OpenQueue
 from warren.cluster.events import (
     DiskRefused,
     DrainWanted,
@@ -38,13 +36,15 @@ from warren.cluster.events import (
     StopWanted,
     StoreChanged,
 )
-from warren.cluster.inbox import Inbox
 from warren.cluster.leaving import HAND_OVER_MS_MAX
 from warren.cluster.lifetimes import is_only_on
-from warren.cluster.link_handshake import Identity
+from warren.cluster.link.client import reply_desk_of
+from warren.cluster.link.control import Control, Counted, MirrorNews, OpenQueue
+from warren.cluster.link.handshake import Identity
+from warren.cluster.link.publishes import LinkPublishes
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node_states import Listener, NodeState
 from warren.cluster.queue_moves import make_inbox
-from warren.cluster.remote_queue import RemoteQueue
 from warren.cluster.sessions import (
     SESSION_TTL_S,
     NameTaken,
@@ -62,21 +62,21 @@ from warren.metadata.store import Change, Check, Delete, Lease, MetadataUnavaila
 from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
-from warren.server.applied_reports import AppliedReports
 from warren.server.cluster_placement import ClusterPlacement
 from warren.server.cluster_shell import ClusterShell
 from warren.server.cluster_store import ClusterStore
 from warren.server.context import ConnectionContext, new_token
 from warren.server.forgetting import forget_copies
+from warren.server.incompatible_nodes import IncompatibleNodes
 from warren.server.links import Links
 from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
-from warren.server.namesake import is_answering
+from warren.server.name_conflict import is_name_in_use
 from warren.server.node_states import NodeStates, Own
 from warren.server.session_keeper import SessionKeeper
-from warren.server.strangers import Strangers
+from warren.server.topology_reports import TopologyReports
 from warren.server.transient_exchanges import remove_leftovers
-from warren.server.vhost_rooms import keep_rooms_ready
+from warren.server.vhost_storage_first import open_storage_first
 
 LEASE_FILE: Final = "lease"
 # Longer than a dead predecessor's session can last, in case it left no sign of its lease.
@@ -131,8 +131,8 @@ class Cluster:
         placement.use(self.shell, context)
         self.links = Links(context, me, self)
         self.shell.use_links(self.links)
-        self._strangers = Strangers(self.name, store.namespace, node.give_up)
-        self._reports = AppliedReports(self.links, store)
+        self._strangers = IncompatibleNodes(self.name, store.namespace, node.give_up)
+        self._reports = TopologyReports(self.links, store)
         self.membership = Membership(context, store, self, node.stop_from_inside)
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
         self.states = NodeStates(own, store, context.brake.board)
@@ -182,9 +182,9 @@ class Cluster:
     async def _stored(self, kind: KeyKind) -> list[Change]:
         return [Change(record.key, record) for record in await self._store.range(prefix(kind))]
 
-    async def keep_rooms_ready(self, messages: MessageStorage) -> None:
+    async def open_storage_first(self, messages: MessageStorage) -> None:
         """Open the storage of virtual hosts that are created from now on."""
-        await keep_rooms_ready(self._store, messages, self._node.give_up)
+        await open_storage_first(self._store, messages, self._node.give_up)
 
     def queues_loaded(self) -> None:
         """All queues exist: keep what the disk has of their copies."""
@@ -207,7 +207,7 @@ class Cluster:
         session = None if record is None else decode_session(record.value)
         if session is not None:
             address = Endpoint(session.cluster_host, session.cluster_port)
-            if await is_answering(self.links, address):
+            if await is_name_in_use(self.links, address):
                 raise self._name_taken()
 
     def _name_taken(self) -> NameTaken:
@@ -335,10 +335,10 @@ class Cluster:
     def master_missing(self, queue: RemoteQueue, node: str) -> None:
         self.shell.tell(MasterMissing((queue.record.vhost, queue.record.name), node))
 
-    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> LinkPublishes:
         return make_inbox(queue, control)
 
-    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+    def becomes_master(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
         """The other node may have heard before us that we lead."""
         if (control.vhost, control.queue) not in self.node.replicas:
             return False

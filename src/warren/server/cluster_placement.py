@@ -99,4 +99,4 @@ class ClusterPlacement:
 async def _remove_unbound(vhost: WithExchanges) -> None:
     """All nodes try to remove auto-delete exchanges without bindings; the first one succeeds."""
     with suppress(MetadataError, AmqpError):
-        await vhost.remove_bereft()
+        await vhost.remove_exchanges_without_bindings()

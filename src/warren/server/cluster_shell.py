@@ -60,14 +60,14 @@ from warren.flow.alarms import AlarmChange, Resource
 from warren.flow.units import parse_size
 from warren.metadata.keys import node_key
 from warren.metadata.store import Change, Check, Lease, MetadataError, WatchCallback
-from warren.mirror.group_record import SessionGone
-from warren.mirror.origins import make_origin
 from warren.model.errors import AmqpError
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.policy.wanted_copies import Choose
 from warren.queues.delivery import Deliveries
 from warren.queues.queue import Queue
+from warren.replication.classic.origins import make_origin
+from warren.replication.group_record import SessionGone
 from warren.server.cluster_store import ClusterStore
 from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from warren.cluster.applied import AppliedRevisions
+from warren.cluster.topology_barrier import TopologyBarrier
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import EtcdAddress
 from warren.metadata.store import Check, LeaseLost, Operation
@@ -30,7 +30,7 @@ class ClusterStore(EtcdStore):
         on_fault: OnFault,
     ) -> None:
         super().__init__(address, namespace, patience_s, node, on_fault)
-        self.applied = AppliedRevisions(asyncio.get_running_loop().create_future)
+        self.applied = TopologyBarrier(asyncio.get_running_loop().create_future)
         self.is_leaving = False
         """The others have stopped talking to this node, or are about to."""
 

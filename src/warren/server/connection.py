@@ -45,11 +45,11 @@ from warren.server.connection_events import (
     connection_created,
     login_tried,
 )
+from warren.server.connection_flow import ConnectionFlow
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
-from warren.server.greeting import Greeting
-from warren.server.held_up import HeldUp
+from warren.server.handshake_reader import HandshakeReader
 from warren.server.outgoing import Outgoing
-from warren.server.reading import Reading
+from warren.server.read_gate import ReadGate
 from warren.server.session_services import SessionServices
 from warren.server.sockets import endpoint_of, format_peer
 from warren.server.throttle import Throttle
@@ -76,7 +76,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class AmqpConnection(HeldUp, SessionServices, asyncio.BufferedProtocol):
+class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
     __slots__ = (
         "_closing_reason", "_details", "_events", "_greeting", "_heartbeat", "_landing",
         "_limits", "_outgoing", "_position", "_reading", "_session", "_state", "_throttle",
@@ -86,7 +86,7 @@ class AmqpConnection(HeldUp, SessionServices, asyncio.BufferedProtocol):
     def __init__(self, context: ConnectionContext) -> None:
         super().__init__(context)
         self._state = State.HANDSHAKE
-        self._greeting: Greeting | None = None
+        self._greeting: HandshakeReader | None = None
         self._session: Session | None = None
         self._throttle: Throttle | None = None
         self._heartbeat: Heartbeat | None = None
@@ -101,7 +101,7 @@ class AmqpConnection(HeldUp, SessionServices, asyncio.BufferedProtocol):
         self.channel_max = 0
         self.capabilities = ClientCapabilities()
         self.reader = FrameReader(FRAME_MAX_MIN, context.config.max_message_size)
-        self._outgoing = Outgoing(FRAME_MAX_MIN, context.flush_turn)
+        self._outgoing = Outgoing(FRAME_MAX_MIN, context.flush_scheduler)
         self.output = self._outgoing.output
 
     # What the event loop calls.
@@ -109,7 +109,7 @@ class AmqpConnection(HeldUp, SessionServices, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         context = self._context
         self._transport = cast("asyncio.Transport", transport)
-        self._reading = Reading(context.loop, self._transport)
+        self._reading = ReadGate(context.loop, self._transport)
         self._outgoing.attach(self._transport)
         peername = transport.get_extra_info("peername")
         self.peer = format_peer(peername)
@@ -119,7 +119,7 @@ class AmqpConnection(HeldUp, SessionServices, asyncio.BufferedProtocol):
             endpoint_of(peername).host or "",
             self._login_tried,
         )
-        self._greeting = Greeting(handshake, self.reader)
+        self._greeting = HandshakeReader(handshake, self.reader)
         self._start_timer(context.config.handshake_timeout_ms, self._handshake_timed_out)
         context.connections.add(self)
 

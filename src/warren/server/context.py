@@ -24,12 +24,12 @@ from warren.protocol.handshake import HandshakeSettings
 from warren.protocol.sasl import KNOWN_MECHANISMS, External, Mechanism
 from warren.server.admission import Admission
 from warren.server.clock import LoopClock
+from warren.server.flush_scheduler import FlushScheduler
 from warren.server.frozen import FrozenNode
 from warren.server.listener import ConnectionRegistry
 from warren.server.telemetry.busyness import Busyness
 from warren.server.timer_wheel import TimerWheel
 from warren.server.tls.login import external_login
-from warren.server.turn import FlushTurn
 
 READ_BUFFER_BYTES: Final = 131_072
 _TOKEN_BYTES: Final = 16
@@ -38,7 +38,7 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 # Seconds that never go back, and go on while the process or the whole machine sleeps. Asked at each
 # write, so there is no function of ours around it.
-awake_or_not_s: Final[Callable[[], float]] = partial(time.clock_gettime, _CLOCK)
+boottime_s: Final[Callable[[], float]] = partial(time.clock_gettime, _CLOCK)
 
 
 class ConnectionContext:
@@ -66,8 +66,8 @@ class ConnectionContext:
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
         self.reply_desk = ReplyDesk(self.reply_registry)
-        self.tenure = Tenure(awake_or_not_s) if is_etcd_address(config.metadata) else unlimited()
-        self.flush_turn = FlushTurn(self.loop, self.tenure)
+        self.tenure = Tenure(boottime_s) if is_etcd_address(config.metadata) else unlimited()
+        self.flush_scheduler = FlushScheduler(self.loop, self.tenure)
         self.frozen = FrozenNode(self.tenure, self.brake, config.metadata_timeout_ms)
         # A process that has slept finds out before it takes in more, if it can.
         self.look_at_tenure_ms = _NEVER_MS
@@ -81,7 +81,7 @@ class ConnectionContext:
 
     def extend_tenure(self, until_s: float) -> None:
         """The session is certain until then."""
-        left_ms = int((until_s - awake_or_not_s()) * 1000)
+        left_ms = int((until_s - boottime_s()) * 1000)
         self.look_at_tenure_ms = self.clock.now_ms() + left_ms
         self.tenure.extend(until_s)
 

@@ -13,8 +13,8 @@ from typing import Final
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.keys import KeyKind, node_key, parse_key, prefix
 from warren.metadata.store import Check, MetadataUnavailable, Put
-from warren.mirror.group_record import GroupRecord, decode_record, encode_record, forget_node
 from warren.model.logs import EventLog
+from warren.replication.group_record import GroupRecord, decode_record, encode_record, forget_node
 
 ATTEMPTS_MAX: Final = 20
 """Of changing a record that others change, too."""

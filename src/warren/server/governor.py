@@ -21,7 +21,7 @@ from warren.flow.paging import RELAX_BELOW, orders
 from warren.model.clock import Clock, TimerHandle
 from warren.model.logs import EventLog
 from warren.server.message_storage import MessageStorage
-from warren.storage.variable_queue import VariableQueue
+from warren.storage.queue.variable_queue import VariableQueue
 
 LOOK_MS_MIN: Final = 50
 LOOK_MS_MAX: Final = 1_000

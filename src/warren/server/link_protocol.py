@@ -1,7 +1,7 @@
 """A link's socket, the same on both sides: frames in and out, a handshake first, a pulse after.
 
 Until the other side has proved itself it may send small frames only, and not for long. Then the
-machine behind takes over: an `Asker` on the side that connected, a `Delegate` on the other.
+machine behind takes over: an `LinkClient` on the side that connected, a `LinkServer` on the other.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from warren.cluster.control import (
+from warren.cluster.link.control import (
     Control,
     MalformedControl,
     Ping,
@@ -19,12 +19,12 @@ from warren.cluster.control import (
     encode_control,
     is_control,
 )
-from warren.cluster.link_handshake import LinkRefused, NotOfThisCluster
+from warren.cluster.link.handshake import LinkRefused, NotOfThisCluster
 from warren.model.logs import EventLog
+from warren.server.flush_scheduler import FlushScheduler
 from warren.server.outgoing import Outgoing
 from warren.server.tls.failures import TLS_CLIENT, is_client_hello
 from warren.server.tls.sides import LINKS_KEY
-from warren.server.turn import FlushTurn
 from warren.wire.codec import FrameReader, MethodFrame
 
 LINK_FRAME_BYTES_MAX: Final = 1_048_576
@@ -47,8 +47,10 @@ class Machine(Protocol):
 class LinkProtocol(asyncio.Protocol):
     """`handshake(control)` answers until `machine` is given; `on_lost` is called once."""
 
-    def __init__(self, flush_turn: FlushTurn, message_size_max: int, is_client: bool) -> None:
-        self.outgoing = Outgoing(LINK_FRAME_BYTES_MAX, flush_turn)
+    def __init__(
+        self, flush_scheduler: FlushScheduler, message_size_max: int, is_client: bool
+    ) -> None:
+        self.outgoing = Outgoing(LINK_FRAME_BYTES_MAX, flush_scheduler)
         self.machine: Machine | None = None
         self.handshake: Callable[[Control], Control | None] | None = None
         self.on_lost: Callable[[str], None] | None = None

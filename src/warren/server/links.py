@@ -19,8 +19,9 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from warren.broker.vhost import VirtualHost
-from warren.cluster.asker import Asker
-from warren.cluster.control import (
+from warren.cluster.link.channels import LinkChannel
+from warren.cluster.link.client import LinkClient
+from warren.cluster.link.control import (
     Applied,
     Control,
     Counted,
@@ -28,16 +29,15 @@ from warren.cluster.control import (
     OfAsker,
     OpenQueue,
 )
-from warren.cluster.delegate import Delegate
-from warren.cluster.handles import Handle
-from warren.cluster.inbox import Inbox
-from warren.cluster.link_handshake import (
+from warren.cluster.link.handshake import (
     NONCE_BYTES,
-    AskerHandshake,
+    ClientHandshake,
     Identity,
     ServerHandshake,
 )
-from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.link.publishes import LinkPublishes
+from warren.cluster.link.remote_queue import RemoteQueue
+from warren.cluster.link.server import LinkServer
 from warren.cluster.sessions import NotWelcome
 from warren.config.values import Endpoint
 from warren.model.logs import EventLog
@@ -104,15 +104,15 @@ class LinkListener(Protocol):
 
     def master_missing(self, queue: RemoteQueue, node: str) -> None: ...
 
-    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox: ...
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> LinkPublishes: ...
 
-    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+    def becomes_master(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
         """True if this node is about to be that queue's master; then `again` is called."""
         ...
 
 
 class ServedLink:
-    """A link that another node has made: what the `Delegate` behind it needs."""
+    """A link that another node has made: what the `LinkServer` behind it needs."""
 
     def __init__(self, links: Links, link: LinkProtocol) -> None:
         context = links.context
@@ -130,17 +130,17 @@ class ServedLink:
     def is_frozen(self) -> bool:
         return not self._context.tenure.holds()
 
-    def answers_due(self, handle: Handle) -> None:
+    def answers_due(self, handle: LinkChannel) -> None:
         self._link.outgoing.confirms_due(handle)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return self._context.spawn(work)
 
-    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> Inbox:
+    def make_inbox(self, queue: AbstractQueue, control: OpenQueue) -> LinkPublishes:
         return self._listener.make_inbox(queue, control)
 
-    def comes_home(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
-        return self._listener.comes_home(control, again)
+    def becomes_master(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
+        return self._listener.becomes_master(control, again)
 
     def inquired(self, control: OfAsker) -> None:
         self.inquiries.heard(control)
@@ -159,7 +159,7 @@ class ServedLink:
 
 
 class AskedNode:
-    """Another node, for as long as its session lasts: the link to it, and its `Asker`."""
+    """Another node, for as long as its session lasts: the link to it, and its `LinkClient`."""
 
     def __init__(self, links: Links, name: str, address: Endpoint, speaks_tls: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -169,7 +169,7 @@ class AskedNode:
         self.is_tried = asyncio.Event()
         self.refusal: str | None = None
         """Why it will never let us in, if so."""
-        self.asker = Asker(name, loop.create_future, links.listener)
+        self.asker = LinkClient(name, loop.create_future, links.listener)
         self._links = links
         self._link: LinkProtocol | None = None
         self._me = replace(links.me, incarnation=secrets.token_hex(NONCE_BYTES))
@@ -230,7 +230,7 @@ class AskedNode:
     async def _connect(self, lost: asyncio.Future[str]) -> str | None:
         """None once the link stands, else why it does not; `lost` tells of its end."""
         links = self._links
-        handshake = AskerHandshake(self._me, self.name, secrets.token_bytes(NONCE_BYTES))
+        handshake = ClientHandshake(self._me, self.name, secrets.token_bytes(NONCE_BYTES))
         stands: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         link = links.new_link(is_client=True)
         link.peer = self.name
@@ -296,9 +296,9 @@ class Links:
         self.answerer: Answerer = nobody_answers
         self.revision = 0
         """Revision of the store that the local topology has applied."""
-        self._accepted: dict[LinkProtocol, tuple[Delegate, ServedLink]] = {}
+        self._accepted: dict[LinkProtocol, tuple[LinkServer, ServedLink]] = {}
         # Of each node's last asker. They outlive a session: who comes back goes on counting.
-        self._inboxes: dict[str, tuple[str, dict[AbstractQueue, Inbox]]] = {}
+        self._inboxes: dict[str, tuple[str, dict[AbstractQueue, LinkPublishes]]] = {}
         self._arriving: set[LinkProtocol] = set()
         self._is_leaving = False
         self._server: asyncio.Server | None = None
@@ -352,7 +352,7 @@ class Links:
 
     def new_link(self, is_client: bool) -> LinkProtocol:
         config = self.context.config
-        return LinkProtocol(self.context.flush_turn, config.max_message_size, is_client)
+        return LinkProtocol(self.context.flush_scheduler, config.max_message_size, is_client)
 
     # Other nodes, as their sessions come and go.
 
@@ -424,7 +424,7 @@ class Links:
             inboxes = {}
             self._inboxes[peer.node] = (peer.incarnation, inboxes)
         served = ServedLink(self, link)
-        delegate = Delegate(served, inboxes)
+        delegate = LinkServer(served, inboxes)
         self._arriving.discard(link)
         self._accepted[link] = (delegate, served)
         link.begin(delegate)
@@ -433,7 +433,7 @@ class Links:
         """What clients of other nodes have of queues here."""
         return [each for delegate, _ in self._accepted.values() for each in delegate.deliveries()]
 
-    def client_of(self, node: str) -> Asker | None:
+    def client_of(self, node: str) -> LinkClient | None:
         """The asking side of the link to a node; None if the node has no session."""
         asked = self.nodes.get(node)
         return None if asked is None else asked.asker

@@ -16,9 +16,10 @@ from warren.flow.credit import Credit
 from warren.model.logs import EventLog
 from warren.server.data_directory import NO_ROOM, DataDirectoryError, advice
 from warren.server.workers import LoopWorkers
-from warren.storage.committer import Committer, make_committer
-from warren.storage.completeness import FilesMissing
-from warren.storage.credits import (
+from warren.storage.bodies.record_format import NewerStoreFormat
+from warren.storage.bodies.store_counters import StorageCounts
+from warren.storage.disk.committer import Committer, make_committer
+from warren.storage.disk.credits import (
     INDEX_BYTES_MAX,
     JOURNAL_BYTES_MAX,
     PAGING_BYTES_MAX,
@@ -29,13 +30,12 @@ from warren.storage.credits import (
     paging_credit,
     store_credit,
 )
-from warren.storage.disk import Disk, RealDisk
-from warren.storage.index_format import NewerFormat
-from warren.storage.index_host import IndexHost
-from warren.storage.layout import vhost_directory
-from warren.storage.record_format import NewerStoreFormat
-from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
-from warren.storage.store_counters import StorageCounts
+from warren.storage.disk.files import Disk, RealDisk
+from warren.storage.disk.layout import vhost_directory
+from warren.storage.disk.sizes import DEFAULT_SIZES, StorageSizes
+from warren.storage.index.completeness import FilesMissing
+from warren.storage.index.index_format import NewerFormat
+from warren.storage.index.index_host import IndexHost
 from warren.storage.vhost_storage import VhostStorage
 from warren.streams.host import StreamHost
 from warren.streams.store import StreamStore

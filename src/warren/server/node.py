@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from warren.auth.access import AccessControl
 from warren.auth.admin import Defaults
 from warren.broker.broker import Broker
+from warren.broker.event_admin import EventAdmin
 from warren.broker.placement import Placement, SingleNode
 from warren.broker.queue_host import QueueFactory
-from warren.broker.telling_admin import TellingAdmin
 from warren.cluster.node_states import Listener
 from warren.config.settings import Config
 from warren.config.values import Endpoint
@@ -54,7 +54,7 @@ from warren.server.listening import listeners_of
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.metadata_choice import metadata_store
-from warren.server.telemetry.telling import Telemetry
+from warren.server.telemetry.node_publisher import Telemetry
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
 from warren.server.tls.sides import RENEWAL_CHECK_MS, TlsSides, tls_sides
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
@@ -90,7 +90,7 @@ class Node:
         queue_factory = QueueFactory(clock, self._spawn)
         placement = _placement_of(config, self.store, queue_factory)
         self.broker = Broker(self.store, access, placement, new_token, clock)
-        self.broker.admin = TellingAdmin(self.store, access, self.broker.events, _defaults(config))
+        self.broker.admin = EventAdmin(self.store, access, self.broker.events, _defaults(config))
         self.broker.events.node_name = config.name
         queue_factory.vhosts = self.broker.vhosts
         self.messages = MessageStorage(config.data_dir, sizes=config.storage_sizes)
@@ -263,7 +263,7 @@ class Node:
                 self.messages.refuse(vhost, count)
             await self.messages.open(vhost)
         if self.cluster is not None:
-            await self.cluster.keep_rooms_ready(self.messages)
+            await self.cluster.open_storage_first(self.messages)
 
     async def _durable_queues(self, vhost: str) -> int:
         """Those that this node should have the messages of, and no other has."""

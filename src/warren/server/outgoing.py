@@ -21,8 +21,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
+from warren.server.flush_scheduler import FlushScheduler
 from warren.server.socket_writer import write_now
-from warren.server.turn import FlushTurn
 from warren.wire.codec import OutputBuffer
 
 # Written before the turn ends, and what the transport may hold beyond the socket's own room.
@@ -45,7 +45,7 @@ class Outgoing:
         "transport", "writes",
     )  # fmt: skip
 
-    def __init__(self, frame_max: int, turn: FlushTurn) -> None:
+    def __init__(self, frame_max: int, turn: FlushScheduler) -> None:
         self._turn = turn
         self._confirms_due: list[Confirming] = []
         self._drained: asyncio.Future[None] | None = None

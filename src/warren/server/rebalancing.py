@@ -15,11 +15,11 @@ from warren.cluster.node_replica import NodeReplica
 from warren.cluster.relocations import RELOCATION_MS_MAX
 from warren.metadata.keys import lock_key
 from warren.metadata.store import Check, Delete, Put
-from warren.mirror.group_record import GroupRecord, node_of
 from warren.model.logs import EventLog
 from warren.policy.rebalancing import MasterSeen, Move, candidates_of
 from warren.policy.wanted_copies import mirroring_of
 from warren.queues.queue import Queue
+from warren.replication.group_record import GroupRecord, node_of
 
 if TYPE_CHECKING:
     from warren.server.cluster import Cluster

@@ -1,7 +1,7 @@
 """Answers to what the management API of another node asks: a task each, for as long as its link.
 
-See `cluster/inquiries.py`. An answer is sent in parts, and waits while the other side has several
-that it has not used yet.
+See `cluster/link/inquiries.py`. An answer is sent in parts, and waits while the other side has
+several that it has not used yet.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeAlias
 
-from warren.cluster.control import (
+from warren.cluster.link.control import (
     AnswerBegins,
     AnswerPart,
     Control,
@@ -19,7 +19,7 @@ from warren.cluster.control import (
     OfAsker,
     WantMore,
 )
-from warren.cluster.inquiries import PART_BYTES_MAX, PARTS_AHEAD_MAX
+from warren.cluster.link.inquiries import PART_BYTES_MAX, PARTS_AHEAD_MAX
 
 # Of one link: more than that the other side's API never asks at once.
 INQUIRIES_MAX: Final = 1_024

@@ -26,7 +26,7 @@ from warren.cluster.sessions import (
 )
 from warren.metadata.store import Lease, MetadataError
 from warren.model.logs import EventLog
-from warren.server.context import ConnectionContext, awake_or_not_s
+from warren.server.context import ConnectionContext, boottime_s
 
 RETRY_S: Final = 0.2
 # So long before its end a tenure is given up in good order, while what is due may yet be written.
@@ -61,7 +61,7 @@ class SessionKeeper:
 
     async def join(self) -> None:
         """Put the session, and act. Raises MetadataError."""
-        sent_at_s = awake_or_not_s()
+        sent_at_s = boottime_s()
         await self._broker.keep_alive()
         await self._put_session(self._broker.lease)
         self._has_joined = True
@@ -106,7 +106,7 @@ class SessionKeeper:
 
     async def _keep(self) -> float:
         """How long to wait before the next time."""
-        sent_at_s = awake_or_not_s()
+        sent_at_s = boottime_s()
         try:
             is_same = await self._broker.keep_alive()
             if self._has_joined and (self._is_gone or not is_same):
@@ -122,7 +122,7 @@ class SessionKeeper:
 
     async def _begin_another_life(self) -> None:
         self._context.tenure.freeze()
-        self._context.flush_turn.forfeit()
+        self._context.flush_scheduler.forfeit()
         await self._put_session(self._broker.lease)
         self._is_gone = False
 
@@ -136,10 +136,10 @@ class SessionKeeper:
         self._context.extend_tenure(until_s)
         if self._timer is not None:
             self._timer.cancel()
-        wait_s = max(0.0, until_s - ORDERLY_S - awake_or_not_s())
+        wait_s = max(0.0, until_s - ORDERLY_S - boottime_s())
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._give_up)
 
     def _give_up(self) -> None:
         if self._context.tenure.holds():
-            self._context.flush_turn.flush()
+            self._context.flush_scheduler.flush()
             self._context.tenure.freeze()

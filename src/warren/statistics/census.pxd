@@ -4,7 +4,7 @@ from warren.model.counters cimport MessageCounters, QueueLengths
 from warren.queues.backing cimport BackingQueue
 from warren.queues.queue cimport Queue
 from warren.queues.waiting_times cimport WaitingTimes
-from warren.storage.paged_messages cimport PagedMessages
+from warren.storage.queue.paged_messages cimport PagedMessages
 
 
 cdef class QueueCensus:

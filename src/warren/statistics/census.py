@@ -8,7 +8,7 @@ from warren.queues.backing_figures import BackingFigures
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.queue import Queue
 from warren.queues.waiting_times import WaitingTimes
-from warren.storage.paged_messages import PagedMessages
+from warren.storage.queue.paged_messages import PagedMessages
 
 
 class QueueCensus:

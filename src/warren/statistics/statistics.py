@@ -30,7 +30,7 @@ from warren.statistics.figures import (
     with_rates,
 )
 from warren.statistics.history import History, Sample
-from warren.storage.store_counters import StorageCounts
+from warren.storage.bodies.store_counters import StorageCounts
 from warren.wire.codec import FrameReader, OutputBuffer
 
 SAMPLE_INTERVAL_MS: Final = 5_000

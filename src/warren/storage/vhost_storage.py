@@ -9,17 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from warren.storage.adoption import merge_runs
-from warren.storage.browsing import Browser
-from warren.storage.index import IndexStore, RecoveredQueue
-from warren.storage.index_host import IndexHost
-from warren.storage.layout import IndexLayout, vhost_directory
-from warren.storage.message_store import MessageStore
-from warren.storage.queue_index import QueueIndex
-from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
-from warren.storage.states import TRANSIENT_FILE_MIN
-from warren.storage.store_counters import StorageCounts
-from warren.storage.variable_queue import VariableQueue
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.bodies.store_counters import StorageCounts
+from warren.storage.disk.layout import IndexLayout, vhost_directory
+from warren.storage.disk.sizes import DEFAULT_SIZES, StorageSizes
+from warren.storage.index.adoption import merge_runs
+from warren.storage.index.index import IndexStore, RecoveredQueue
+from warren.storage.index.index_host import IndexHost
+from warren.storage.index.queue_index import QueueIndex
+from warren.storage.index.states import TRANSIENT_FILE_MIN
+from warren.storage.queue.browsing import Browser
+from warren.storage.queue.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
 
 _SALT_BITS: Final = 32

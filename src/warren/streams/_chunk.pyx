@@ -10,7 +10,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from warren.storage._checksum cimport crc32c_update
+from warren.storage.disk._checksum cimport crc32c_update
 from warren.wire._codec cimport Message, PropertyBlock
 from warren.streams import chunk_format
 from warren.streams.chunk_format import MalformedChunk, read_header

@@ -9,8 +9,8 @@ from struct import Struct
 from sys import byteorder
 from typing import Final
 
-from warren.storage.checksum import crc32c
-from warren.storage.disk import Buffer
+from warren.storage.disk.checksum import crc32c
+from warren.storage.disk.files import Buffer
 from warren.streams.chunk_format import (
     CHUNK_BYTES_MAX,
     HEADER,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from warren.model.logs import EventLog
-from warren.storage.disk import Disk, append_all
-from warren.storage.layout import encode_name
+from warren.storage.disk.files import Disk, append_all
+from warren.storage.disk.layout import encode_name
 from warren.streams.segments import SegmentFiles
 
 NAME_FILE: Final = ".queue_name"

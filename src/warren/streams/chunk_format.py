@@ -38,8 +38,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from warren.storage.checksum import crc32c
-from warren.storage.disk import Buffer
+from warren.storage.disk.checksum import crc32c
+from warren.storage.disk.files import Buffer
 
 HEADER: Final = Struct("<IHHQqIIIIIIIIII")
 HEADER_BYTES: Final = 64

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from errno import EIO
 
-from warren.storage.disk import Disk
-from warren.storage.layout import numbered
+from warren.storage.disk.files import Disk
+from warren.storage.disk.layout import numbered
 from warren.streams.active_files import ActiveFiles
 from warren.streams.chunk_format import MalformedChunk
 from warren.streams.pending_chunks import PendingChunk

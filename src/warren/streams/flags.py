@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from warren.storage.checksum import crc32c
+from warren.storage.disk.checksum import crc32c
 from warren.streams.chunk_format import SUMMED_BYTES
 
 REDELIVERED: Final = 1

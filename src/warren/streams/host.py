@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warren.flow.credit import Credit
-from warren.storage.committer import Committer
-from warren.storage.disk import Disk
-from warren.storage.workers import Workers
+from warren.storage.disk.committer import Committer
+from warren.storage.disk.files import Disk
+from warren.storage.disk.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from warren.model.logs import EventLog
-from warren.storage.committer import Batch
-from warren.storage.disk import Buffer
-from warren.storage.workers import Workers
+from warren.storage.disk.committer import Batch
+from warren.storage.disk.files import Buffer
+from warren.storage.disk.workers import Workers
 from warren.streams.active_files import ActiveFiles
 from warren.streams.backing import StreamBacking
 from warren.streams.browsing import browse

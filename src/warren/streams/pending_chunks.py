@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.storage.disk import Buffer
+from warren.storage.disk.files import Buffer
 from warren.streams.chunk_format import (
     CHECKSUMS_AT,
     CHUNK_BYTES,

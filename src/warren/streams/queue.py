@@ -17,7 +17,7 @@ from warren.queues.consumers import Consumer
 from warren.queues.host import QueueHost
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
-from warren.storage.workers import Workers
+from warren.storage.disk.workers import Workers
 from warren.streams.consumer_offsets import going_on_at, starting_moment_ms, starting_offset
 from warren.streams.cursor import StreamCursor
 from warren.streams.limits import SEGMENT_BYTES_DEFAULT, Limits

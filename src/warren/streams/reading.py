@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from warren.storage.disk import Disk
+from warren.storage.disk.files import Disk
 from warren.streams.chunk_format import (
     HEADER_BYTES,
     ChunkHeader,

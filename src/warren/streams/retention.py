@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warren.storage.disk import Disk
+from warren.storage.disk.files import Disk
 from warren.streams.segments import Segment, SegmentFiles
 
 

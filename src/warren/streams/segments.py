@@ -27,9 +27,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from warren.storage.checksum import crc32c
-from warren.storage.disk import Disk, append_all
-from warren.storage.layout import numbered
+from warren.storage.disk.checksum import crc32c
+from warren.storage.disk.files import Disk, append_all
+from warren.storage.disk.layout import numbered
 from warren.streams.chunk_format import (
     HEADER_BYTES,
     ChunkHeader,

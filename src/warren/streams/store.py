@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from warren.model.logs import EventLog
-from warren.storage.committer import Batch, Committer
-from warren.storage.layout import encode_name, vhost_directory
+from warren.storage.disk.committer import Batch, Committer
+from warren.storage.disk.layout import encode_name, vhost_directory
 from warren.streams.host import StreamHost
 from warren.streams.log import StreamLog
 from warren.streams.segments import Segment, SegmentFiles, recover_segments

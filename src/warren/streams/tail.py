@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from warren.storage.disk import Disk
+from warren.storage.disk.files import Disk
 from warren.streams.chunk_format import HEADER_BYTES
 from warren.streams.pending_chunks import PendingChunk, fingerprint_of
 from warren.streams.reading import SegmentReader

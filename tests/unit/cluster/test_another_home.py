@@ -10,8 +10,8 @@ import pytest
 
 from broker_world import BrokerWorld
 from link_world import LinkWorld, Outcomes, RemoteClient, message
-from warren.cluster.control import CloseQueue, OpenQueue, encode_control
-from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.link.control import CloseQueue, OpenQueue, encode_control
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.model.errors import QueueGone
 from warren.model.fields import Field, Table
 from warren.queues.consumers import Consumer
@@ -117,7 +117,7 @@ async def test_a_handle_that_was_closed_is_not_opened_when_the_queue_comes_home(
 ) -> None:
     """It may stand for another queue by then."""
     again = []
-    link.around.comes_home = lambda control, do: not again.append((control, do))  # type: ignore[func-returns-value,method-assign]
+    link.around.becomes_master = lambda control, do: not again.append((control, do))  # type: ignore[func-returns-value,method-assign]
     for control in (OpenQueue(7, "/", "q", 1), CloseQueue(7)):
         link.delegate.process([MethodFrame(0, encode_control(control))])
     await link.declared()
@@ -146,8 +146,8 @@ async def test_a_consumer_comes_home_that_the_last_home_was_being_asked_to_serve
     other.move()
     resuming = asyncio.ensure_future(remote.resume_consumers())
     await asyncio.sleep(0)
-    consumers, _ = remote.come_home()
-    other.asker.came_home(remote)
+    consumers, _ = remote.give_up_here()
+    other.asker.moved_here(remote)
     await asyncio.wait_for(resuming, 60)
     assert (consumers, cancelled) == ([consumer], [])
 

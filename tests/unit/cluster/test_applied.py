@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
-from warren.cluster.applied import AppliedRevisions
+from warren.cluster.topology_barrier import TopologyBarrier
 
 
-def revisions() -> AppliedRevisions:
-    return AppliedRevisions(asyncio.get_running_loop().create_future)
+def revisions() -> TopologyBarrier:
+    return TopologyBarrier(asyncio.get_running_loop().create_future)
 
 
 async def is_waiting(task: asyncio.Task[None]) -> bool:

@@ -31,7 +31,7 @@ from warren.cluster.copy_planning import (
     successor_of,
 )
 from warren.cluster.view import ClusterView
-from warren.mirror.group_record import GroupRecord
+from warren.replication.group_record import GroupRecord
 
 
 def first(nodes: Sequence[str], count: int) -> Sequence[str]:

@@ -7,7 +7,7 @@ import pytest
 from manual_clock import ManualClock
 from warren.broker.events import Event, EventBus
 from warren.cluster.group_events import GroupEvents
-from warren.mirror.group_sight import (
+from warren.replication.group_changes import (
     Begun,
     GroupNews,
     InSyncChanged,

@@ -12,7 +12,7 @@ from manual_clock import ManualClock
 from warren.broker.events import Event, EventBus
 from warren.cluster.group_events import GroupEvents
 from warren.cluster.group_log import GroupLog
-from warren.mirror.group_record import GroupRecord
+from warren.replication.group_record import GroupRecord
 
 
 class Ears:

@@ -7,8 +7,15 @@ from collections.abc import Coroutine
 from typing import Any
 
 from link_world import LinkWorld
-from warren.cluster.control import AnswerBegins, AnswerPart, Control, Dismiss, Inquire, WantMore
-from warren.cluster.inquiries import PART_BYTES_MAX, PARTS_AHEAD_MAX, Inquiries
+from warren.cluster.link.control import (
+    AnswerBegins,
+    AnswerPart,
+    Control,
+    Dismiss,
+    Inquire,
+    WantMore,
+)
+from warren.cluster.link.inquiries import PART_BYTES_MAX, PARTS_AHEAD_MAX, Inquiries
 from warren.server.served_inquiries import AnswerStream, ServedInquiries, nobody_answers
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from machine_world import NAME, UID, group_on
 from warren.cluster.kept_copies import KeptCopies
-from warren.mirror.group_record import GroupRecord
+from warren.replication.group_record import GroupRecord
 
 
 class Files:

@@ -19,10 +19,10 @@ from machine_world import (
 )
 from replica_world import message
 from warren.cluster.actions import Commit, Left
-from warren.cluster.control import Held
 from warren.cluster.events import CommitAnswered, DrainWanted, NewsArrived, StopWanted
 from warren.cluster.leaving import HAND_OVER_MS_MAX
-from warren.mirror.group_record import QueueState, node_of
+from warren.cluster.link.control import Held
+from warren.replication.group_record import QueueState, node_of
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from machine_world import ALL, NAME, group_change, group_on, session_change, topology_of, view_of
 from warren.cluster.lifetimes import is_only_on, lost_names, outlives_master
-from warren.mirror.group_record import GroupRecord
+from warren.replication.group_record import GroupRecord
 
 
 @pytest.mark.parametrize(

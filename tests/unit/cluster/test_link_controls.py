@@ -8,9 +8,9 @@ import pytest
 
 from link_world import LinkWorld, Outcomes, RemoteClient, message
 from warren.channels.reply_to import ReplyDesk, ReplyRegistry
-from warren.cluster import asker as asker_module
-from warren.cluster.asker import reply_desk_of
-from warren.cluster.control import (
+from warren.cluster.link import client as asker_module
+from warren.cluster.link.client import reply_desk_of
+from warren.cluster.link.control import (
     AnswerPart,
     Applied,
     BecomeMirror,
@@ -35,8 +35,8 @@ from warren.cluster.control import (
     encode_acked,
     encode_control,
 )
-from warren.cluster.remote_queue import RemoteQueue, Unconfirmed
-from warren.cluster.stream_places import StreamPlaces
+from warren.cluster.link.remote_queue import RemoteQueue, Unconfirmed
+from warren.cluster.link.stream_places import StreamPlaces
 from warren.metadata.store import MetadataError
 from warren.model.errors import QueueGone, SoftError
 from warren.model.fields import Table
@@ -146,7 +146,7 @@ async def test_a_question_that_no_next_node_can_take_fails(
     remote.is_mirrored = True
     question = asyncio.ensure_future(remote.counts())
     await asyncio.sleep(0)
-    nowhere = asker_module.Asker("nowhere", asyncio.get_running_loop().create_future)
+    nowhere = asker_module.LinkClient("nowhere", asyncio.get_running_loop().create_future)
     nowhere.lost()
     remote.move(nowhere)
     with pytest.raises(SoftError, match="home node 'nowhere'"):
@@ -227,11 +227,11 @@ async def test_a_frozen_node_fails_requests_and_does_nothing(link: LinkWorld) ->
 async def test_a_queue_that_is_about_to_come_is_opened_when_it_does(link: LinkWorld) -> None:
     awaited = []
 
-    def comes_home(control: OpenQueue, again: object) -> bool:
+    def becomes_master(control: OpenQueue, again: object) -> bool:
         awaited.append((control, again))
         return True
 
-    link.around.comes_home = comes_home  # type: ignore[method-assign,assignment]
+    link.around.becomes_master = becomes_master  # type: ignore[method-assign,assignment]
     assert to_server(link, OpenQueue(1, "/", "q", 1)) == []
     assert to_server(link, OpenQueue(2, "/", "q", 1)) == []
     assert to_server(link, CloseQueue(2)) == []
@@ -331,7 +331,7 @@ async def test_a_question_about_a_queue_that_has_come_to_this_node_is_asked_agai
     _, remote = await link.declared()
     question = asyncio.ensure_future(remote.counts())
     await asyncio.sleep(0)
-    link.asker.came_home(remote)
+    link.asker.moved_here(remote)
     with pytest.raises(QueueGone):
         await question
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from warren.cluster.control import Accepted, Hello, Proof, Refused, Welcome
-from warren.cluster.link_handshake import (
-    AskerHandshake,
+from warren.cluster.link.control import Accepted, Hello, Proof, Refused, Welcome
+from warren.cluster.link.handshake import (
+    ClientHandshake,
     Identity,
     LinkRefused,
     ServerHandshake,
@@ -19,8 +19,8 @@ SERVER = Identity("c", "s", "s1", "1.0", b"secret")
 NONCES = (b"n" * 32, b"m" * 32)
 
 
-def meet(asker: Identity, server: Identity, peer: str = "s") -> tuple[AskerHandshake, bool]:
-    asking, serving = AskerHandshake(asker, peer, NONCES[0]), ServerHandshake(server, NONCES[1])
+def meet(asker: Identity, server: Identity, peer: str = "s") -> tuple[ClientHandshake, bool]:
+    asking, serving = ClientHandshake(asker, peer, NONCES[0]), ServerHandshake(server, NONCES[1])
     proof = asking.handle(serving.handle(asking.begin()))
     assert proof is not None
     asking.handle(serving.handle(proof))
@@ -41,7 +41,7 @@ def test_a_server_with_another_secret_is_not_asked() -> None:
 
 def test_an_asker_that_cannot_prove_itself_is_not_served() -> None:
     serving = ServerHandshake(SERVER, NONCES[1])
-    serving.handle(AskerHandshake(ASKER, "s", NONCES[0]).begin())
+    serving.handle(ClientHandshake(ASKER, "s", NONCES[0]).begin())
     with pytest.raises(LinkRefused, match="'a' has another cluster secret"):
         serving.handle(Proof(bytes(32)))
     assert not serving.is_done
@@ -50,14 +50,14 @@ def test_an_asker_that_cannot_prove_itself_is_not_served() -> None:
 def test_a_proof_of_the_server_does_not_serve_the_asker() -> None:
     """Reflection: what we proved must not prove anything about somebody else."""
     serving = ServerHandshake(SERVER, NONCES[1])
-    welcome = serving.handle(AskerHandshake(ASKER, "s", NONCES[0]).begin())
+    welcome = serving.handle(ClientHandshake(ASKER, "s", NONCES[0]).begin())
     assert isinstance(welcome, Welcome)
     with pytest.raises(LinkRefused):
         serving.handle(Proof(welcome.proof))
 
 
 def test_a_proof_is_good_for_one_meeting_only() -> None:
-    first = AskerHandshake(ASKER, "s", NONCES[0])
+    first = ClientHandshake(ASKER, "s", NONCES[0])
     proof = first.handle(ServerHandshake(SERVER, NONCES[1]).handle(first.begin()))
     assert isinstance(proof, Proof)
     later = ServerHandshake(SERVER, b"x" * 32)
@@ -88,7 +88,7 @@ def test_somebody_else_at_an_address_is_noticed() -> None:
 
 
 def test_a_refusal_is_passed_on_in_words() -> None:
-    asking = AskerHandshake(ASKER, "s", NONCES[0])
+    asking = ClientHandshake(ASKER, "s", NONCES[0])
     with pytest.raises(LinkRefused, match="node 's' refused us: no"):
         asking.handle(Refused("no"))
 
@@ -96,7 +96,7 @@ def test_a_refusal_is_passed_on_in_words() -> None:
 @pytest.mark.parametrize("control", [Accepted(), Proof(b"")])
 def test_what_comes_out_of_turn_ends_it(control: Accepted | Proof) -> None:
     with pytest.raises(LinkRefused, match="out of turn"):
-        AskerHandshake(ASKER, "s", NONCES[0]).handle(control)
+        ClientHandshake(ASKER, "s", NONCES[0]).handle(control)
     with pytest.raises(LinkRefused, match="out of turn"):
         ServerHandshake(SERVER, NONCES[1]).handle(control)
 

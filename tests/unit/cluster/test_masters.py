@@ -23,8 +23,8 @@ from warren.cluster.masters import (
     names_synced_on,
 )
 from warren.cluster.view import ClusterView
-from warren.mirror.group_record import GroupRecord
 from warren.model.records import QueueRecord
+from warren.replication.group_record import GroupRecord
 
 
 def world(nodes: str, group: GroupRecord | None, **other: bool) -> tuple[ClusterView, QueueRecord]:

@@ -37,7 +37,6 @@ from warren.cluster.actions import (
     SendFrame,
     TellNode,
 )
-from warren.cluster.control import BecomeMirror, Held, Kept
 from warren.cluster.copy_keeping import RETRY_MS
 from warren.cluster.copy_planning import BeginGroup
 from warren.cluster.events import (
@@ -56,10 +55,11 @@ from warren.cluster.events import (
     SessionBegun,
     SessionPending,
 )
+from warren.cluster.link.control import BecomeMirror, Held, Kept
 from warren.cluster.redirection import MASTERLESS_MS_MAX
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Delete
-from warren.mirror.group_record import SessionGone
+from warren.replication.group_record import SessionGone
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from machine_world import (
 )
 from replica_world import Confirmed, message
 from warren.cluster.actions import PrepareCopy, Redirect, SendFrame, TellNode
-from warren.cluster.control import BecomeMirror, Kept, OutOfReach
 from warren.cluster.copy_keeping import INVITATION_MS_MAX, RETRY_MS
 from warren.cluster.copy_planning import Invite
 from warren.cluster.events import (
@@ -36,8 +35,9 @@ from warren.cluster.events import (
     RelocationWanted,
     StopWanted,
 )
+from warren.cluster.link.control import BecomeMirror, Kept, OutOfReach
 from warren.cluster.relocations import RELOCATION_MS_MAX
-from warren.mirror.group_record import node_of
+from warren.replication.group_record import node_of
 
 INVITATION = NewsArrived(BecomeMirror(*NAME, UID))
 

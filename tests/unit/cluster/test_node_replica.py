@@ -19,13 +19,13 @@ from machine_world import (
 )
 from replica_world import Confirmed, message
 from warren.cluster.actions import Commit, SetTimer, TellNode
-from warren.cluster.control import Held, Kept
+from warren.cluster.link.control import Held, Kept
 from warren.cluster.node_replica import NodeReplica
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check
-from warren.mirror.group_record import heir_of, node_of
-from warren.mirror.instructions import first_sequence_of
-from warren.mirror.rejoining import NOTHING
+from warren.replication.classic.instructions import first_sequence_of
+from warren.replication.classic.rejoining import NOTHING
+from warren.replication.group_record import heir_of, node_of
 
 
 @pytest.fixture

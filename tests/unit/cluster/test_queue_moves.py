@@ -14,19 +14,19 @@ from link_world import LinkWorld, Outcomes, RemoteClient, message
 from machine_world import NAME, member_of
 from shell_world import ShellWorld
 from warren.cluster import redirection
-from warren.cluster.control import OpenQueue
 from warren.cluster.events import LinkDown, LinkGivenUp, LinkUp
+from warren.cluster.link.control import OpenQueue
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.queue_moves import make_inbox
-from warren.cluster.remote_queue import RemoteQueue
-from warren.mirror.group_record import GroupRecord, Member
-from warren.mirror.master import MasterBacking
-from warren.mirror.stream_master import StreamMaster
 from warren.model.errors import SoftError
 from warren.model.fields import Field, Table
 from warren.queues.boundary import PENDING, TAKEN
 from warren.queues.consumers import Consumer
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.queue import Queue
+from warren.replication.classic.master import MasterBacking
+from warren.replication.group_record import GroupRecord, Member
+from warren.replication.stream.stream_master import StreamMaster
 from warren.streams.queue import StreamQueue
 
 LEADER = member_of("home")

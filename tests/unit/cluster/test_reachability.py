@@ -17,11 +17,11 @@ from machine_world import (
     state_change,
 )
 from warren.cluster.actions import PublishState, TellNode
-from warren.cluster.control import OutOfReach
 from warren.cluster.events import LinkDown, LinkUp, NewsArrived
+from warren.cluster.link.control import OutOfReach
 from warren.cluster.node_replica import NodeReplica
 from warren.cluster.reachability import SUSPECT_MS
-from warren.mirror.group_record import GroupRecord, add_right_of, node_of
+from warren.replication.group_record import GroupRecord, add_right_of, node_of
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from link_world import FRAME_MAX, LinkWorld, Outcomes, RemoteClient, message
-from warren.cluster.control import ACKED_IDS, MalformedControl, decode_acked
+from warren.cluster.link.control import ACKED_IDS, MalformedControl, decode_acked
 from warren.model.errors import QueueGone, SoftError
 from warren.model.limits import LINK_UNCONFIRMED_BYTES_MAX, LINK_WINDOW_DELIVERIES
 from warren.queues.boundary import PENDING, REJECTED, TAKEN

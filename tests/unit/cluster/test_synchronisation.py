@@ -12,8 +12,8 @@ from warren.broker.events import Event
 from warren.cluster.actions import SetTimer
 from warren.cluster.group_events import GroupEvents
 from warren.cluster.synchronisation import Synchronisation, SyncOfNode, SyncTerms
-from warren.mirror.sync_pace import SyncSettings
-from warren.mirror.synchroniser import SyncEvent
+from warren.replication.classic.sync_pace import SyncSettings
+from warren.replication.classic.synchroniser import SyncEvent
 
 
 class Ears:

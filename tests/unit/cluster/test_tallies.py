@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from warren.cluster.control import Counted
+from warren.cluster.link.control import Counted
 from warren.cluster.tallies import COUNTS_PER_NEWS_MAX, Counts, Scope, Tallies
 
 USER = Scope.USER_CONNECTIONS

@@ -21,7 +21,7 @@ from machine_world import (
 )
 from warren.metadata.keys import group_key, node_key
 from warren.metadata.store import Change, Record
-from warren.mirror.group_record import QueueState
+from warren.replication.group_record import QueueState
 
 
 def test_a_change_says_which_groups_queues_and_policies_it_concerns() -> None:

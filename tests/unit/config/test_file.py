@@ -11,7 +11,7 @@ from warren.config.pending import PENDING, REFUSED
 from warren.config.settings import Config, settings
 from warren.config.tls import ManagementTls, TlsOptions
 from warren.config.values import Endpoint, byte_size
-from warren.storage.sizes import DEFAULT_SIZES, StorageSizes
+from warren.storage.disk.sizes import DEFAULT_SIZES, StorageSizes
 
 
 def config_of(content: str) -> Config:

@@ -10,7 +10,7 @@ import pytest
 from chunk_reader import records_of
 from stream_world import StreamWorld
 from warren.management.held_range import HeldRange, LetGo
-from warren.storage.disk import Location, RealDisk
+from warren.storage.disk.files import Location, RealDisk
 from warren.streams.limits import Limits
 from warren.streams.log import StreamLog
 from warren.streams.ranges import SEGMENTS_MAX

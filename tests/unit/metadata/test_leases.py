@@ -22,7 +22,7 @@ class FakeTimer:
 
 
 class FakeTimers:
-    """A loop's clock that moves when told; `stand_still` moves it without firing anything."""
+    """A loop's clock that moves when told; `report_retained` moves it without firing anything."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -39,7 +39,7 @@ class FakeTimers:
     def pending(self) -> list[FakeTimer]:
         return [timer for timer, _ in self.timers if not timer.is_cancelled]
 
-    def stand_still(self, seconds: float) -> None:
+    def report_retained(self, seconds: float) -> None:
         self.now += seconds
 
     def advance(self, seconds: float) -> None:
@@ -108,7 +108,7 @@ def test_a_process_that_stood_still_has_not_lost_its_holder(
 ) -> None:
     lease = book.grant(10)
     timers.advance(5)
-    timers.stand_still(3600)
+    timers.report_retained(3600)
     timers.fire()
     assert ended == [], "the holder could not speak either"
     book.keep_alive(lease)
@@ -120,7 +120,7 @@ def test_a_holder_that_hangs_in_a_living_process_loses_its_lease(
     book: LeaseBook, timers: FakeTimers, ended: list[Lease]
 ) -> None:
     lease = book.grant(10)
-    timers.stand_still(3600)
+    timers.report_retained(3600)
     timers.fire()
     timers.advance(5)
     assert ended == [lease], "it was given its chance to speak"

@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from warren.metadata.turns import Done, Turns
+from warren.metadata.key_order import Done, KeyOrder
 
 
 async def test_a_write_waits_for_readers_and_the_writer_before_it() -> None:
-    turns = Turns()
+    turns = KeyOrder()
     loop = asyncio.get_running_loop()
     first, reader, second = (loop.create_future() for _ in range(3))
     assert turns.take(first, [], ["k"]) == set()
@@ -18,14 +18,14 @@ async def test_a_write_waits_for_readers_and_the_writer_before_it() -> None:
 
 
 async def test_readers_of_a_key_do_not_wait_for_each_other() -> None:
-    turns = Turns()
+    turns = KeyOrder()
     loop = asyncio.get_running_loop()
     assert turns.take(loop.create_future(), ["k"], []) == set()
     assert turns.take(loop.create_future(), ["k"], ["other"]) == set()
 
 
 async def test_who_is_done_is_waited_for_by_nobody() -> None:
-    turns = Turns()
+    turns = KeyOrder()
     loop = asyncio.get_running_loop()
     done = loop.create_future()
     turns.take(done, [], ["k"])
@@ -36,7 +36,7 @@ async def test_who_is_done_is_waited_for_by_nobody() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_work_that_shares_a_written_key_is_done_in_the_order_of_the_calls(seed: int) -> None:
-    chance, turns, finished = random.Random(seed), Turns(), list[int]()
+    chance, turns, finished = random.Random(seed), KeyOrder(), list[int]()
     calls: list[tuple[set[str], set[str]]] = []
 
     async def work(number: int, before: set[Done], done: Done) -> None:

@@ -11,7 +11,7 @@ import pytest
 from machine_world import ALL, NAME, group_on, session_of, state_change
 from shell_world import ShellWorld
 from warren.cluster.events import StoreChanged
-from warren.cluster.remote_queue import RemoteQueue
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.metadata.keys import group_key
 from warren.model.fields import Field, Table
 from warren.model.records import QueueRecord

@@ -25,7 +25,6 @@ from warren.cluster.actions import (
     SetTimer,
     TellNode,
 )
-from warren.cluster.control import BecomeMirror
 from warren.cluster.events import (
     CommitAnswered,
     CopyPrepared,
@@ -36,11 +35,12 @@ from warren.cluster.events import (
     QueueRenewed,
     TimerFired,
 )
+from warren.cluster.link.control import BecomeMirror
 from warren.flow.alarms import Resource
 from warren.metadata.keys import node_key
 from warren.metadata.store import Check, Delete, MetadataUnavailable, Put
-from warren.mirror.group_record import SessionGone
 from warren.model.fields import Field, Table
+from warren.replication.group_record import SessionGone
 
 PRIORITIES = Table([("x-max-priority", Field("I", 3))])
 

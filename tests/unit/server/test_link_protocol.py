@@ -11,8 +11,8 @@ import pytest
 
 from warren.cluster.reachability import SUSPECT_MS
 from warren.server import link_protocol
+from warren.server.flush_scheduler import FlushScheduler
 from warren.server.link_protocol import PULSE_S, SILENT_PULSES_MAX, LinkProtocol
-from warren.server.turn import FlushTurn
 
 PULSE_HERE_S = 0.01
 HELD_UP_S_MAX = 7.0
@@ -21,7 +21,7 @@ MACHINE: Any = SimpleNamespace(process=lambda events: None)
 
 
 def link() -> LinkProtocol:
-    return LinkProtocol(FlushTurn(asyncio.get_running_loop()), 1_000_000, is_client=True)
+    return LinkProtocol(FlushScheduler(asyncio.get_running_loop()), 1_000_000, is_client=True)
 
 
 def test_a_silent_node_is_put_out_in_time() -> None:

@@ -13,7 +13,7 @@ from index_world import PERSISTENT
 from warren.server import message_storage
 from warren.server.data_directory import DataDirectoryError
 from warren.server.message_storage import MessageStorage
-from warren.storage.layout import vhost_directory
+from warren.storage.disk.layout import vhost_directory
 from warren.wire.codec import Message, QueuedMessage
 
 FAULTS = [

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from warren.flow.tenure import Tenure
+from warren.server.flush_scheduler import FlushScheduler
 from warren.server.outgoing import Outgoing
-from warren.server.turn import FlushTurn
 
 FRAME_MAX = 4_096
 HARMLESS = b"heartbeats, errors"
@@ -24,7 +24,7 @@ class Line:
     """An outgoing and the client that reads what it writes."""
 
     tenure: Tenure
-    turn: FlushTurn
+    turn: FlushScheduler
     outgoing: Outgoing
     reader: asyncio.StreamReader
     now_s: list[float]
@@ -56,7 +56,7 @@ async def line() -> AsyncIterator[Line]:
         end.setblocking(False)
     now_s = [100.0]
     tenure = Tenure(lambda: now_s[0])
-    turn = FlushTurn(loop, tenure)
+    turn = FlushScheduler(loop, tenure)
     outgoing = Outgoing(FRAME_MAX, turn)
     tenure.extend(105.0)
     transport, _ = await loop.create_connection(asyncio.Protocol, sock=here)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warren.metadata.keys import node_key
 from warren.metadata.store import Change, Record
-from warren.server.strangers import Strangers
+from warren.server.incompatible_nodes import IncompatibleNodes
 
 
 def came(node: str, version: int) -> Change:
@@ -13,7 +13,7 @@ def came(node: str, version: int) -> Change:
 
 def test_only_the_one_that_came_second_gives_up() -> None:
     said: dict[str, list[str]] = {"a": [], "b": []}
-    nodes = {name: Strangers(name, "cluster", said[name].append) for name in said}
+    nodes = {name: IncompatibleNodes(name, "cluster", said[name].append) for name in said}
     for strangers in nodes.values():
         strangers.follow([came("b", 7), came("a", 8)])
     nodes["a"].refused("b", "node 'b' has another cluster secret")
@@ -24,7 +24,7 @@ def test_only_the_one_that_came_second_gives_up() -> None:
 
 def test_nobody_gives_up_for_a_node_without_a_session_or_before_it_has_one_itself() -> None:
     said: list[str] = []
-    strangers = Strangers("a", "cluster", said.append)
+    strangers = IncompatibleNodes("a", "cluster", said.append)
     strangers.follow([came("b", 7)])
     strangers.refused("b", "")
     strangers.follow([came("a", 8), Change(node_key("b"), None)])

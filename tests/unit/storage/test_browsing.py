@@ -8,8 +8,8 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.storage.browsing import is_alive, nth_alive, within_bytes
-from warren.storage.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, Segment, places_of
+from warren.storage.index.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, Segment, places_of
+from warren.storage.queue.browsing import is_alive, nth_alive, within_bytes
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 sequences = st.integers(0, 4 * SEGMENT_ENTRIES - 1)

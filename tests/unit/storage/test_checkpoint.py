@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.storage.checkpoint import (
+from warren.storage.index.checkpoint import (
     Checkpoint,
     DamagedCheckpoint,
     QueueState,
     decode_checkpoint,
     encode_queue,
 )
-from warren.storage.index_format import NewerFormat
-from warren.storage.segment import ALL, Segment
+from warren.storage.index.index_format import NewerFormat
+from warren.storage.index.segment import ALL, Segment
 
 sets = st.one_of(
     st.just(0),
@@ -107,7 +107,7 @@ def test_a_part_of_one_is_noticed(size: int) -> None:
 
 
 def test_a_newer_format_is_not_taken_for_damage() -> None:
-    from warren.storage import checkpoint as module
+    from warren.storage.index import checkpoint as module
 
     ours = module.VERSION
     try:

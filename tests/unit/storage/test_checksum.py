@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.storage import _checksum_py, checksum
-from warren.storage.disk import Buffer
+from warren.storage.disk import _checksum_py, checksum
+from warren.storage.disk.files import Buffer
 
 Checksum = Callable[[Buffer, int], int]
 
 WAYS: dict[str, Checksum] = {"selected": checksum.crc32c, "pure": _checksum_py.crc32c}
 try:
-    from warren.storage import _checksum
+    from warren.storage.disk import _checksum
 except ImportError:
     pass
 else:

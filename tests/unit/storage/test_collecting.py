@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from warren.storage.collecting import PIECE_MESSAGES_MAX, Piece, collect
-from warren.storage.segment import Segment
+from warren.storage.index.segment import Segment
+from warren.storage.queue.collecting import PIECE_MESSAGES_MAX, Piece, collect
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 MESSAGE = Message(b"", PropertyBlock(b"\0\0"), b"body")

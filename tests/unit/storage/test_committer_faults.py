@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
-from warren.storage.committer import Batch, CommitFailed, ThreadCommitter
+from warren.storage.disk.committer import Batch, CommitFailed, ThreadCommitter
 
 
 class Bench:

@@ -12,11 +12,11 @@ import pytest
 from faulty_disk import FaultyDisk
 from log_lines import log_lines
 from store_world import FILE_BYTES, StepWorkers, StoreWorld, run
-from warren.storage.compaction import SOURCES_MAX, choose
-from warren.storage.compactor import BYTES_PER_SECOND
-from warren.storage.message_store import MessageStore
-from warren.storage.record_format import CorruptRecord
-from warren.storage.store_files import StoreFile
+from warren.storage.bodies.compaction import SOURCES_MAX, choose
+from warren.storage.bodies.compactor import BYTES_PER_SECOND
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.bodies.record_format import CorruptRecord
+from warren.storage.bodies.store_files import StoreFile
 
 PER_FILE = 8
 BODY_BYTES = 600

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from index_world import IndexWorld
-from warren.storage.completeness import FilesMissing
+from warren.storage.index.completeness import FilesMissing
 
 Choose = Callable[[Path], list[Path]]
 

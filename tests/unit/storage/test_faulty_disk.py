@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import PAGE_BYTES, FaultyDisk
-from warren.storage.disk import append_all, replace_file
+from warren.storage.disk.files import append_all, replace_file
 
 SEEDS = range(200)
 

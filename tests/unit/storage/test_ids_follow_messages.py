@@ -6,7 +6,7 @@ from pathlib import Path
 
 from index_world import IndexWorld
 from warren.queues.id_keeping import IDS_LEVEL
-from warren.storage.batches import BATCH_BYTES
+from warren.storage.index.batches import BATCH_BYTES
 from warren.storage.vhost_storage import level_name
 
 BODY = bytes(4_000)

@@ -11,7 +11,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from index_world import TRANSIENT, IndexWorld
-from warren.storage.states import DEAD, GATHERED, JOURNALED, SEGMENTED, WRITING
+from warren.storage.index.states import DEAD, GATHERED, JOURNALED, SEGMENTED, WRITING
 from warren.wire.codec import Message, QueuedMessage
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.storage import _index_records_py, index_records
-from warren.storage.index_format import (
+from warren.storage.index import _index_records_py, index_records
+from warren.storage.index.index_format import (
     ACK,
     ACK_RANGE,
     DELETE,
@@ -26,8 +26,8 @@ from warren.storage.index_format import (
     file_header,
     parse_file_header,
 )
-from warren.storage.index_records import RecordBuffer, scan
-from warren.storage.states import (
+from warren.storage.index.index_records import RecordBuffer, scan
+from warren.storage.index.states import (
     DEAD,
     GATHERED,
     JOURNALED,
@@ -248,7 +248,7 @@ def test_a_file_says_what_it_is() -> None:
 
 def test_a_file_of_a_newer_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as later:
-        later.setattr("warren.storage.index_format.VERSION", 2)
+        later.setattr("warren.storage.index.index_format.VERSION", 2)
         header = file_header(SEGMENT_MAGIC, 77, 5, 9)
     with pytest.raises(NewerFormat, match="format 2"):
         parse_file_header(SEGMENT_MAGIC, header)

@@ -10,9 +10,9 @@ import pytest
 from faulty_disk import FaultyDisk
 from index_world import TRANSIENT, IndexWorld
 from log_lines import log_lines
-from warren.storage.adoption import RecoveredQueue
-from warren.storage.index_format import NewerFormat
-from warren.storage.states import JOURNALED
+from warren.storage.index.adoption import RecoveredQueue
+from warren.storage.index.index_format import NewerFormat
+from warren.storage.index.states import JOURNALED
 
 
 async def opened(directory: Path) -> tuple[IndexWorld, dict[str, RecoveredQueue]]:
@@ -294,9 +294,9 @@ async def test_a_newer_format_is_refused_and_nothing_is_touched(
 ) -> None:
     await world.close()
     with monkeypatch.context() as later:
-        later.setattr("warren.storage.index_format.VERSION", 2)
+        later.setattr("warren.storage.index.index_format.VERSION", 2)
         if file == "checkpoint":
-            later.setattr("warren.storage.checkpoint.VERSION", 2)
+            later.setattr("warren.storage.index.checkpoint.VERSION", 2)
         newer, _ = await opened(world.directory)
         newer.publish()
         await newer.shorten_journal()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from faulty_disk import FaultyDisk
 from index_world import IndexWorld
-from warren.storage import index_chores
-from warren.storage.states import SCATTERING, SEGMENTED
+from warren.storage.index import maintenance as index_chores
+from warren.storage.index.states import SCATTERING, SEGMENTED
 
 
 async def test_when_memory_is_short_messages_get_to_segments_early(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.storage.disk import RealDisk
-from warren.storage.index_format import FILE_HEADER_BYTES, FILE_START
-from warren.storage.index_records import RecordBuffer, scan
-from warren.storage.journal import Journal
-from warren.storage.layout import IndexLayout
+from warren.storage.disk.files import RealDisk
+from warren.storage.disk.layout import IndexLayout
+from warren.storage.index.index_format import FILE_HEADER_BYTES, FILE_START
+from warren.storage.index.index_records import RecordBuffer, scan
+from warren.storage.index.journal import Journal
 
 
 def test_the_first_record_names_the_last_file_with_something_in_it(tmp_path: Path) -> None:

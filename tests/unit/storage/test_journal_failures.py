@@ -10,8 +10,8 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from index_world import IndexWorld
-from warren.queues.boundary import PatientPublisher
-from warren.storage.states import JOURNALED, SEGMENTED
+from warren.queues.boundary import RetryingPublisher
+from warren.storage.index.states import JOURNALED, SEGMENTED
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ async def test_a_full_disk_refuses_publishers_and_goes_on_when_there_is_room(
     assert await sequences_after_power_cut(world) == [2, 3, 4, 5, 6]
 
 
-class Patient(PatientPublisher):
+class Patient(RetryingPublisher):
     def __init__(self) -> None:
         self.told: list[int] = []
         self.refusals: list[int] = []

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.storage.layout import IndexLayout, decode_name, encode_name, numbered, vhost_directory
+from warren.storage.disk.layout import (
+    IndexLayout,
+    decode_name,
+    encode_name,
+    numbered,
+    vhost_directory,
+)
 
 
 def test_the_default_vhost_has_the_directory_that_rabbitmq_gives_it() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from store_world import FILE_BYTES, StepWorkers, StoreWorld, make_message, make_queued, run
-from warren.storage.disk import RealDisk
-from warren.storage.message_store import MessageStore
-from warren.storage.record_format import CorruptRecord
-from warren.storage.states import TRANSIENT_FILE_MIN
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.bodies.record_format import CorruptRecord
+from warren.storage.disk.files import RealDisk
+from warren.storage.index.states import TRANSIENT_FILE_MIN
 
 
 @pytest.fixture

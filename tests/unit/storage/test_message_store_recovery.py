@@ -11,10 +11,10 @@ import pytest
 from faulty_disk import FaultyDisk
 from log_lines import log_lines
 from store_world import FILE_BYTES, Journal, StepWorkers, StoreWorld, make_message, run
-from warren.storage.checksum import crc32c
-from warren.storage.disk import RealDisk
-from warren.storage.message_store import MessageStore
-from warren.storage.record_format import CorruptRecord, NewerStoreFormat
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.bodies.record_format import CorruptRecord, NewerStoreFormat
+from warren.storage.disk.checksum import crc32c
+from warren.storage.disk.files import RealDisk
 
 
 @pytest.fixture

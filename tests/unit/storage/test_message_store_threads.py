@@ -11,9 +11,9 @@ import pytest
 
 from store_world import make_message, make_queued
 from warren.server.workers import LoopWorkers
-from warren.storage.committer import Batch, Committer, make_committer
-from warren.storage.disk import RealDisk
-from warren.storage.message_store import MessageStore
+from warren.storage.bodies.message_store import MessageStore
+from warren.storage.disk.committer import Batch, Committer, make_committer
+from warren.storage.disk.files import RealDisk
 from warren.wire.codec import Message, QueuedMessage
 
 ROUNDS = 150

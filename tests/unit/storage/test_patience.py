@@ -11,7 +11,7 @@ import pytest
 from faulty_disk import FaultyDisk
 from index_world import IndexWorld
 from log_lines import log_lines
-from warren.storage.record_format import CorruptRecord
+from warren.storage.bodies.record_format import CorruptRecord
 from warren.wire.codec import QueuedMessage
 
 

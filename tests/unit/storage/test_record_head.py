@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store_world import make_message
-from warren.storage import _record_head_py, record_head
-from warren.storage.record_format import (
+from warren.storage.bodies import _record_head_py, record_head
+from warren.storage.bodies.record_format import (
     RECORD_HEADER_BYTES,
     TRAILER,
     file_header,

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from index_world import IndexWorld
 from replica_world import ReplicaIndex, message
-from warren.storage.replication import offer_again
-from warren.storage.variable_queue import VariableQueue
+from warren.storage.queue.replication import offer_again
+from warren.storage.queue.variable_queue import VariableQueue
 
 
 async def test_what_a_mirror_has_on_disk_only_is_offered_as_redelivered(tmp_path: Path) -> None:

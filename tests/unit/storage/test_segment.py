@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.storage.segment import (
+from warren.storage.index.segment import (
     ALL,
     SEGMENT_ENTRIES,
     Segment,
@@ -79,7 +79,7 @@ def test_what_is_doomed_is_not_read_and_waits_until_the_store_was_told() -> None
     segment = segment_with(4)
     segment.add(places_of(4, 2), 0, 0, 2_000)
     segment.stored |= places_of(4, 2)
-    assert segment.doom(ALL) == 6
+    assert segment.purge_places(ALL) == 6
     assert segment.readable == 0
     assert segment.live == segment.doomed == places_of(4, 2)
     segment.ack(places_of(4, 1), 1_000)
@@ -101,7 +101,7 @@ def test_transient_messages_do_not_outlive_a_start() -> None:
 def test_bytes_are_never_negative_and_nothing_weighs_nothing(live: int, doomed: int) -> None:
     segment = Segment(0)
     segment.add(live, 0, 7 * live.bit_count(), 0)
-    segment.doom(doomed)
+    segment.purge_places(doomed)
     assert segment.body_bytes >= 0
     assert segment.live or segment.body_bytes == 0
     assert segment.live == live & ~doomed

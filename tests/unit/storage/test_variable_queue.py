@@ -11,15 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from warren.flow.credit import Credit
 from warren.queues.boundary import PENDING, TAKEN
-from warren.storage.paged_messages import (
+from warren.storage.index.states import JOURNALED, SEGMENTED
+from warren.storage.queue.paged_messages import (
     CHOSEN_PER_STEP_MAX,
     LEAVING_BYTES_MAX,
     READ_FIRST_BYTES,
     RETURNED_MAX,
 )
-from warren.storage.paging_host import MESSAGE_OVERHEAD_BYTES
-from warren.storage.states import JOURNALED, SEGMENTED
-from warren.storage.variable_queue import READ_AHEAD_BYTES, VariableQueue
+from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES
+from warren.storage.queue.variable_queue import READ_AHEAD_BYTES, VariableQueue
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 TRANSIENT = PropertyBlock(b"\x00\x00")

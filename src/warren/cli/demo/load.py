@@ -29,7 +29,7 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadGate:
     """What came back of what was confirmed."""
 
     confirmed: int
@@ -96,7 +96,7 @@ class Publishing:
     def forget_gap(self) -> None:
         self._producer.gap_ns = 0
 
-    async def read_back(self, address: Address) -> Reading:
+    async def read_back(self, address: Address) -> ReadGate:
         """Empty the queue, at another node if you like, and compare."""
         options = replace(
             self._options, host=address[0], port=address[1], drain=True, prefetch=PREFETCH
@@ -114,7 +114,7 @@ class Publishing:
             consumer.wake()
             await asyncio.wait([reading], timeout=STOP_S_MAX)
         received = _received(load)
-        return Reading(
+        return ReadGate(
             wanted.bit_count(),
             received.bit_count(),
             (wanted & ~received).bit_count(),

@@ -22,7 +22,7 @@ from typing import Final
 from rich.console import Console
 
 from warren.cli.cluster import EXIT_UNAVAILABLE, CannotRunError, LocalCluster
-from warren.cli.demo.load import Reading
+from warren.cli.demo.load import ReadGate
 from warren.cli.demo.screen import Screen
 from warren.cli.demo.story import QUEUE, DemoFailed, Story
 from warren.client.errors import ConnectionLost
@@ -37,7 +37,7 @@ HOW_TO_HAVE_SPARK: Final = (
 
 
 @dataclass(frozen=True)
-class Wishes:
+class MembershipGoals:
     """What the command line says."""
 
     seconds: float
@@ -47,7 +47,7 @@ class Wishes:
     stays: bool
 
 
-def run_demo(wishes: Wishes) -> int:
+def run_demo(wishes: MembershipGoals) -> int:
     """The exit code: 0 if nothing was lost."""
     console = Console()
     with TemporaryDirectory(prefix="warren-demo-") as directory, Screen(console) as screen:
@@ -65,7 +65,7 @@ def run_demo(wishes: Wishes) -> int:
             return EXIT_INTERRUPTED
 
 
-def _with_cluster(cluster: LocalCluster, screen: Screen, wishes: Wishes) -> int:
+def _with_cluster(cluster: LocalCluster, screen: Screen, wishes: MembershipGoals) -> int:
     try:
         screen.tell("starting etcd and three nodes ...")
         cluster.start()
@@ -91,7 +91,7 @@ def _with_cluster(cluster: LocalCluster, screen: Screen, wishes: Wishes) -> int:
         cluster.stop(signal.SIGKILL)
 
 
-def _verdict(reading: Reading, story: Story, screen: Screen) -> int:
+def _verdict(reading: ReadGate, story: Story, screen: Screen) -> int:
     screen.tell(
         f"read back: {reading.received:,} messages; confirmed {reading.confirmed:,}, "
         f"lost {reading.lost}, twice {reading.duplicates}; gap {story.gap_ms:,.0f} ms",

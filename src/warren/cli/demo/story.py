@@ -18,7 +18,7 @@ from typing import Any, Final
 from warren.cli.cluster import HOST, Child, LocalCluster
 from warren.cli.ctl.api import Api, Refusal, Target
 from warren.cli.ctl.verbs import Failure
-from warren.cli.demo.load import Address, Publishing, Reading
+from warren.cli.demo.load import Address, Publishing, ReadGate
 from warren.cli.demo.screen import REFRESHES_PER_SECOND, Screen
 
 QUEUE: Final = "demo"
@@ -79,7 +79,7 @@ class Story:
             self.publishing.cancel()
             self._screen.clear_progress()
 
-    async def read_back(self) -> Reading:
+    async def read_back(self) -> ReadGate:
         """At the node that was killed: what it has now, it got from the others."""
         return await self.publishing.read_back(_address(self._victim))
 

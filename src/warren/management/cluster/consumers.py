@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from warren.cluster.link_consumer import LinkConsumer
-from warren.cluster.remote_queue import RemoteQueue
-from warren.management.cluster.homes import home_of
+from warren.cluster.link.consumer import LinkConsumer
+from warren.cluster.link.remote_queue import RemoteQueue
+from warren.management.cluster.masters import master_node_of
 from warren.management.cluster.peers import PeerAnswer, PeerSilent, Question
 from warren.management.json_types import Json
 from warren.management.sorting import in_slices
@@ -68,7 +68,7 @@ async def active_elsewhere(call: Call, consumers: Iterable[Consumer]) -> set[Con
     by_home: dict[str, set[tuple[str, str]]] = {}
     for _, queue in waiting:
         named = (queue.record.vhost, queue.record.name)
-        by_home.setdefault(home_of(queue, call.node), set()).add(named)
+        by_home.setdefault(master_node_of(queue, call.node), set()).add(named)
     questions = {
         home: Question(
             call.user.name,

@@ -36,7 +36,7 @@ def question_of(call: Call, part: str = "", body: bytes = b"") -> Question:
     )
 
 
-async def answer_of_home(call: Call, home: str) -> Response:
+async def answer_of_master(call: Call, home: str) -> Response:
     """Raises 503 if it does not answer: whether it has done what it was asked nobody knows."""
     try:
         answer = await call.peers.ask(home, await _whole_question(call))

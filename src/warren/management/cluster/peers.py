@@ -1,8 +1,8 @@
 """The other nodes of the cluster, as this node's API sees them: whom to ask, and their answers.
 
 Every node knows the whole topology, but only a queue's home knows its figures, and a connection is
-known only where it is. So the node that a request comes to asks the others, over the links that
-are there anyway (`cluster/inquiries.py`), in the name of the caller that it has let in. What it
+known only where it is. So the node that a request comes to asks the others, over the links that are
+there anyway (`cluster/link/inquiries.py`), in the name of the caller that it has let in. What it
 asks is the request itself, which the others' `Dispatch` answers as it would a client's, from what
 is theirs alone. There are four ways of making one answer of it:
 
@@ -23,8 +23,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from warren.cluster.control import Inquire
-from warren.cluster.inquiries import QUESTION_BYTES_MAX, Inquiries
+from warren.cluster.link.control import Inquire
+from warren.cluster.link.inquiries import QUESTION_BYTES_MAX, Inquiries
 from warren.management.errors import Refusal
 from warren.model.logs import EventLog
 

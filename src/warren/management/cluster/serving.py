@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Scope
 
-from warren.cluster.control import Inquire
+from warren.cluster.link.control import Inquire
 from warren.server.served_inquiries import Answerer, AnswerStream
 
 INQUIRY: Final = "warren.inquiry"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from warren.cluster.inquiries import QUESTION_BYTES_MAX
+from warren.cluster.link.inquiries import QUESTION_BYTES_MAX
 from warren.management.cluster.forwarding import question_of
 from warren.management.cluster.peers import PeerAnswer, PeerSilent
 from warren.management.cluster.rows import Row, decode_batches, encode_batch, in_batches, merged

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from warren.management.json_types import JsonObject
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 from warren.management.page.visit import Visit, link
 
 SIZES: Final = (50, 100, 250, 500)

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from warren.management.caller import require_welcome
 from warren.management.errors import EmptyRefusal, Refusal, no_such_object
 from warren.management.page.address import LOGIN_PATH, Page
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 from warren.management.page.signing import SESSION_S, Signer, key_of
 from warren.management.page.visit import Visit
 from warren.management.paths import PathTree, path_parts

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from warren.management.page.address import Page
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 from warren.management.page.visit import Visit
 
 _FOLDER: Final = Path(__file__).parent / "static"

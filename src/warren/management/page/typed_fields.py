@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from warren.management.json_types import Json, JsonObject
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 
 LINES_MAX: Final = 100
 

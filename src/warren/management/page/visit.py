@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from warren.auth.users import User
 from warren.management.caller import Caller
 from warren.management.multipart import form_fields
-from warren.management.page.asking import Asker, Refused
+from warren.management.page.api_caller import ApiCaller, Refused
 from warren.management.page.signing import Session, Signer
 from warren.management.resource import Resource
 
@@ -90,8 +90,8 @@ class Visit:
         return Caller(self.user, self.site.node.broker.access)
 
     @property
-    def api(self) -> Asker:
-        return Asker(self.site.dispatch, self.request, self.user)
+    def api(self) -> ApiCaller:
+        return ApiCaller(self.site.dispatch, self.request, self.user)
 
     @property
     def is_partial(self) -> bool:

@@ -16,7 +16,7 @@ from warren.management.declaring import readable_queue
 from warren.management.errors import bad_request
 from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.queues import home_of_queue, queue_exists
+from warren.management.routes.queues import master_of_queue, queue_exists
 from warren.management.views.messages import show_message
 from warren.management.views.moments import show_moment
 from warren.queues.queue import Queue
@@ -132,6 +132,6 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_browse,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
 )

@@ -29,7 +29,7 @@ from warren.management.moving import MOVED_MAX, Moving
 from warren.management.resource import Resource
 from warren.management.routes.browsing import SCANNED_BYTES_MAX, SCANNED_MAX
 from warren.management.routes.publishing import acting
-from warren.management.routes.queues import home_of_queue, queue_exists
+from warren.management.routes.queues import master_of_queue, queue_exists
 from warren.management.views.queues import show_any_queue
 from warren.model.records import DestinationKind
 from warren.queues.boundary import AbstractQueue
@@ -177,20 +177,20 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_deaths,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
     Resource(
         path=_of_queue("move"),
         rule=VHOST_USERS,
         exists=queue_exists,
         post=_move,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
     Resource(
         path=_of_queue("redrive"),
         rule=VHOST_USERS,
         exists=queue_exists,
         post=_redrive,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
 )

@@ -18,12 +18,12 @@ from warren.management.arguments import table_from_json
 from warren.management.bodies import Body
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, VHOST_USERS
-from warren.management.cluster.homes import sync_of
+from warren.management.cluster.masters import sync_of
 from warren.management.errors import bad_request, not_authorised, not_found
 from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.policy_reports import has_queue
-from warren.management.routes.queues import find_queue, home_of_queue
+from warren.management.routes.queues import find_queue, master_of_queue
 from warren.management.views.messages import show_message
 from warren.model.errors import AmqpError, precondition_failed
 from warren.model.limits import SHORTSTR_BYTES_MAX
@@ -238,13 +238,13 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         is_change=False,
         post=_get,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
     Resource(
         path="/queues/{vhost}/{queue}/actions",
         rule=ADMINISTRATORS,
         exists=has_queue,
         post=_act,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
 )

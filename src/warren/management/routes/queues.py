@@ -13,15 +13,15 @@ from warren.management.arguments import table_from_json
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.cluster.consumers import consumers_everywhere
-from warren.management.cluster.forwarding import answer_of_home
-from warren.management.cluster.homes import home_of, is_between_homes
+from warren.management.cluster.forwarding import answer_of_master
+from warren.management.cluster.masters import is_between_masters, master_node_of
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.declaring import declare_queue, delete_queue, readable_queue
 from warren.management.errors import bad_request, between_homes, no_such_object
 from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.sorting import LACKING
-from warren.management.views.copies import group_of, last_home_of
+from warren.management.views.copies import group_of, last_master_of
 from warren.management.views.policies import policy_of_queue
 from warren.management.views.queues import DOWN, show_any_queue, show_queue
 from warren.model.counters import MESSAGE_COUNTERS
@@ -82,7 +82,7 @@ def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
     here, now_ms = node.config.name, node.context.clock.now_ms()
 
     def home(queue: AbstractQueue) -> Json:
-        return here if isinstance(queue, Queue) else last_home_of(queue.record, node)
+        return here if isinstance(queue, Queue) else last_master_of(queue.record, node)
 
     def policy(queue: AbstractQueue) -> Json:
         return policy_of_queue(queue.record, node)["policy"]
@@ -102,12 +102,12 @@ def find_queue(call: Call) -> AbstractQueue | None:
     return None if vhost is None else vhost.queues.get(call.parts["queue"])
 
 
-def home_of_queue(call: Call) -> str:
+def master_of_queue(call: Call) -> str:
     """The node that answers; a PUT may declare it anew, which all can do."""
     queue = find_queue(call)
     if queue is None or call.request.method == "PUT":
         return call.node.config.name
-    return home_of(queue, call.node)
+    return master_node_of(queue, call.node)
 
 
 def queue_exists(call: Call) -> bool:
@@ -118,9 +118,9 @@ def queue_exists(call: Call) -> bool:
     queue = find_queue(call)
     if queue is None:
         return False
-    if home_of(queue, call.node) in (call.node.config.name, *call.peers.names):
+    if master_node_of(queue, call.node) in (call.node.config.name, *call.peers.names):
         return True
-    if call.request.method != "PUT" and is_between_homes(queue, call.node):
+    if call.request.method != "PUT" and is_between_masters(queue, call.node):
         raise between_homes(queue.record)
     return False
 
@@ -133,7 +133,7 @@ async def _list(call: Call) -> Response:
             queue
             for vhost in vhosts
             for queue in vhost.queues.values()
-            if not isinstance(queue, Queue) and home_of(queue, node) not in answering
+            if not isinstance(queue, Queue) and master_node_of(queue, node) not in answering
             if queue.record.durable or group_of(queue.record, node) is not None
         ]
 
@@ -181,7 +181,7 @@ async def _put(call: Call) -> Response | None:
     vhost, body = call.vhost, await call.body()
     node = body.text("node", call.node.config.name)
     if node in call.peers.names and call.inquiry is None:
-        return await answer_of_home(call, node)
+        return await answer_of_master(call, node)
     if node != call.node.config.name:
         raise bad_request(f"Node {node} could not be contacted")
     record = QueueRecord(
@@ -220,13 +220,13 @@ RESOURCES: Final = (
         get=_show,
         put=_put,
         delete=_delete,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
     Resource(
         path="/queues/{vhost}/{queue}/contents",
         rule=VHOST_USERS,
         exists=queue_exists,
         delete=_purge,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
 )

@@ -10,7 +10,7 @@ from warren.management.errors import no_such_object
 from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.policy_reports import has_queue
-from warren.management.routes.queues import find_queue, home_of_queue
+from warren.management.routes.queues import find_queue, master_of_queue
 from warren.management.views.copies import show_ring
 
 
@@ -45,6 +45,6 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=has_queue,
         get=_show,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
 )

@@ -21,7 +21,7 @@ from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
 from warren.management.declaring import readable_queue
 from warren.management.resource import Resource
-from warren.management.routes.queues import home_of_queue, queue_exists
+from warren.management.routes.queues import master_of_queue, queue_exists
 from warren.management.routes.streams import CHUNKS_TYPE, number_of
 from warren.queues.queue import Queue
 from warren.streams.chunks import encode_chunk
@@ -104,6 +104,6 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_snapshot,
-        home=home_of_queue,
+        home=master_of_queue,
     ),
 )

@@ -24,7 +24,7 @@ from warren.management.json_types import Json, JsonObject
 from warren.management.listing import json_response
 from warren.management.resource import Resource
 from warren.management.routes.queues import queue_exists
-from warren.management.routes.streams import home_of_stream, stream_of
+from warren.management.routes.streams import master_of_stream, stream_of
 from warren.management.views.moments import show_moment
 from warren.streams.queue import StreamQueue
 
@@ -100,7 +100,7 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_list,
-        home=home_of_stream,
+        home=master_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/groups/{group}",
@@ -110,6 +110,6 @@ RESOURCES: Final = (
         get=_get,
         put=_put,
         delete=_delete,
-        home=home_of_stream,
+        home=master_of_stream,
     ),
 )

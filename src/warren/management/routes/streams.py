@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
-from warren.management.cluster.homes import home_of, stream_copy_of
+from warren.management.cluster.masters import master_node_of, stream_copy_of
 from warren.management.declaring import readable_queue, require_readable
 from warren.management.errors import Refusal, bad_request
 from warren.management.held_range import HeldRange
@@ -31,7 +31,7 @@ from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.queues import find_queue, queue_exists
 from warren.queues.queue import Queue
-from warren.storage.workers import Workers
+from warren.storage.disk.workers import Workers
 from warren.streams.chunk_format import VERSION
 from warren.streams.log import StreamLog
 from warren.streams.queue import StreamQueue
@@ -62,10 +62,10 @@ def stream_of(call: Call) -> StreamQueue:
     return queue
 
 
-def home_of_stream(call: Call) -> str:
+def master_of_stream(call: Call) -> str:
     """The node that answers, whatever is done."""
     queue = find_queue(call)
-    return call.node.config.name if queue is None else home_of(queue, call.node)
+    return call.node.config.name if queue is None else master_node_of(queue, call.node)
 
 
 async def _show(call: Call) -> JsonObject:
@@ -135,7 +135,7 @@ def _copy_for(call: Call) -> StreamLog | None:
 
 
 def _home_of_records(call: Call) -> str:
-    return home_of_stream(call) if _copy_for(call) is None else call.node.config.name
+    return master_of_stream(call) if _copy_for(call) is None else call.node.config.name
 
 
 async def _records(call: Call) -> Response:
@@ -236,14 +236,14 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_show,
-        home=home_of_stream,
+        home=master_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/cuts",
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_cuts,
-        home=home_of_stream,
+        home=master_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/records",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warren.management.cluster.homes import sync_of
+from warren.management.cluster.masters import sync_of
 from warren.management.json_types import JsonObject
-from warren.mirror.group_record import GroupRecord, node_of
-from warren.mirror.group_sight import mirrors_of, recoverable_of, synchronised_of
 from warren.model.records import QueueRecord
 from warren.policy.wanted_copies import mirroring_of
 from warren.queues.boundary import AbstractQueue
+from warren.replication.group_changes import mirrors_of, recoverable_of, synchronised_of
+from warren.replication.group_record import GroupRecord, node_of
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -55,7 +55,7 @@ def _uncopied(record: QueueRecord, node: Node) -> JsonObject:
     }
 
 
-def last_home_of(record: QueueRecord, node: Node) -> str:
+def last_master_of(record: QueueRecord, node: Node) -> str:
     """Of a queue that has none at the moment."""
     group = group_of(record, node)
     return record.node if group is None else node_of(group.leader)

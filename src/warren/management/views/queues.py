@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.cluster.link_consumer import LinkConsumer
+from warren.cluster.link.consumer import LinkConsumer
 from warren.flow.states import FLOW, RUNNING
 from warren.management.arguments import table_to_json
-from warren.management.cluster.homes import sync_of
+from warren.management.cluster.masters import sync_of
 from warren.management.json_types import JsonObject
-from warren.management.views.copies import group_of, last_home_of, show_copies
+from warren.management.views.copies import group_of, last_master_of, show_copies
 from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
 from warren.model.records import QueueRecord
@@ -90,7 +90,7 @@ def show_any_queue(queue: AbstractQueue, node: Node) -> JsonObject:
         return show_queue(queue, node)
     # At a node that is down, which nobody else can say more of; or mirrored and without leader.
     record = queue.record
-    shown = {**describe_queue(record), "node": last_home_of(record, node), "state": DOWN}
+    shown = {**describe_queue(record), "node": last_master_of(record, node), "state": DOWN}
     return shown if group_of(record, node) is None else {**shown, **show_copies(record, node)}
 
 

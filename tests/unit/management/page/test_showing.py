@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 from warren.management.page.formats import count, duration, rate, size
 from warren.management.page.ring_drawing import draw_ring
 from warren.management.page.tiers import tiers_of

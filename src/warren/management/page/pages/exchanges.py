@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.management.page.address import Page
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 from warren.management.page.lists import SIZES, ListChoice, listed, vhost_names
 from warren.management.page.pages.queue import publish
 from warren.management.page.typed_fields import table_of

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from warren.management.json_types import JsonObject
 from warren.management.listing import json_response
 from warren.management.page.address import Page
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 from warren.management.page.visit import Visit
 
 # How far back plots go, and in which steps, in seconds.

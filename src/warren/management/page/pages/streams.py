@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from warren.management.json_types import JsonObject
 from warren.management.page.address import Page
-from warren.management.page.asking import Refused
+from warren.management.page.api_caller import Refused
 from warren.management.page.lists import SIZES, ListChoice, vhost_names
 from warren.management.page.visit import Visit
 

@@ -1,0 +1,1 @@
+"""Links between nodes: both ends of one, and queues whose master is another node."""

@@ -1,1 +1,0 @@
-"""Mirrored queues: guaranteed multicast between the replicas of a queue, and what stands on it."""

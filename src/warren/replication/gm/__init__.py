@@ -1,0 +1,1 @@
+"""Guaranteed multicast (gm): every member of a ring hears all that any of them says, in order."""

@@ -1,0 +1,136 @@
+"""What members of a group send each other, and how it looks as bytes.
+
+    length of head, u32 | head: msgpack | payloads, one after the other
+
+The head says all there is to know, the payloads' lengths included; the payloads are what a queue's
+replicas tell each other, and nobody here looks into them. Encoding gives a list of buffers with the
+payloads as they came, decoding gives views of the buffer that arrived: a payload passes through a
+node without being copied.
+
+Every frame begins with its fence: the queue's uid, the sender's epoch and view, and the sender.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from warren.replication.group_record import Member
+
+Payload: TypeAlias = bytes | memoryview
+
+LENGTH_BYTES: Final = 4
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """How far one origin's publications have come at the sender.
+
+    The sender has all up to `last_pub`; all up to `acked` have been everywhere. The publications
+    that come with the frame are the last ones up to `last_pub`: `lengths` has the lengths of their
+    payloads, `views` the views in which their origin published them.
+    """
+
+    origin: str
+    last_pub: int
+    acked: int
+    views: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+class _Fenced(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    uid: str
+    epoch: int
+    view: int
+    sender: str
+
+
+class Activity(_Fenced, frozen=True, tag="a"):
+    """From left to right: what is new. `number` counts the frames of a stream, to find gaps."""
+
+    stream: int
+    number: int
+    progress: tuple[Progress, ...]
+
+
+class Catchup(_Fenced, frozen=True, tag="c"):
+    """From left to right: all that the left one knows. A new stream begins with it."""
+
+    stream: int
+    progress: tuple[Progress, ...]
+
+
+class CheckNeighbours(_Fenced, frozen=True, tag="n"):
+    """To a neighbour that was or is: see my view.
+
+    With `lost_stream`, from right to left: begin a new stream unless you have since that one.
+    """
+
+    lost_stream: int | None = None
+
+
+class AddOnRight(_Fenced, frozen=True, tag="j"):
+    """From one who would like to join, to the leader. The sender is no member yet."""
+
+    newcomer: Member
+
+
+class AddedOnRight(_Fenced, frozen=True, tag="k"):
+    """The leader's answer; not ready means: ask again."""
+
+    is_added: bool
+
+
+class Rejected(_Fenced, frozen=True, tag="r"):
+    """What you sent is of an epoch that is over; the fence of this frame says which one it is.
+
+    `stream` is the stream that was cut off by it, 0 if it belonged to none.
+    """
+
+    stream: int
+
+
+Frame: TypeAlias = Activity | Catchup | CheckNeighbours | AddOnRight | AddedOnRight | Rejected
+
+
+class MalformedFrame(Exception):
+    """The bytes are not a frame; the link that brought them is broken."""
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final[msgspec.msgpack.Decoder[Frame]] = msgspec.msgpack.Decoder(Frame)
+
+
+def encode_frame(frame: Frame, payloads: tuple[Payload, ...] = ()) -> list[Payload]:
+    head = _encoder.encode(frame)
+    return [len(head).to_bytes(LENGTH_BYTES, "big") + head, *payloads]
+
+
+def decode_frame(data: Payload) -> tuple[Frame, tuple[Payload, ...]]:
+    """The payloads keep `data` alive, and are views of it."""
+    buffer = memoryview(data)
+    start = LENGTH_BYTES + int.from_bytes(buffer[:LENGTH_BYTES], "big")
+    if not LENGTH_BYTES < start <= len(buffer):
+        raise MalformedFrame("the head of a group's frame is cut short")
+    try:
+        frame = _decoder.decode(buffer[LENGTH_BYTES:start])
+    except msgspec.DecodeError as error:
+        raise MalformedFrame(f"a group's frame cannot be read: {error}") from None
+    payloads: list[Payload] = []
+    for length in _payload_lengths(frame):
+        payloads.append(buffer[start : start + length])
+        start += length
+    if start != len(buffer):
+        raise MalformedFrame("a group's frame does not have the length that it says")
+    return frame, tuple(payloads)
+
+
+def _payload_lengths(frame: Frame) -> list[int]:
+    if not isinstance(frame, Activity | Catchup):
+        return []
+    lengths = [length for p in frame.progress for length in p.lengths]
+    if any(length < 0 for length in lengths) or any(
+        len(p.lengths) != len(p.views) for p in frame.progress
+    ):
+        raise MalformedFrame("a group's frame has publications that make no sense")
+    return lengths

@@ -1,0 +1,106 @@
+"""What a member knows of one origin's publications: how far they have come, and those under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from warren.replication.gm.frames import Payload, Progress
+
+# What one member may have under way in its group, from the broadcast until everybody has forgotten
+# it again. Since others hold a publication no longer than its origin counts it, this is also what
+# a link, and what a member's memory, may be asked to hold for each that publishes.
+WINDOW_PUBLICATIONS: Final = 1_024
+WINDOW_BYTES: Final = 8_388_608
+
+# A view that is below every member's first one: what is published in it is delivered to nobody.
+NOBODYS_VIEW: Final = 0
+
+
+class Publication(NamedTuple):
+    """`view` is the origin's when it published: who was not a member in it is not meant."""
+
+    view: int
+    payload: Payload
+
+
+class Origin:
+    """One member's publications as another one, or itself, sees them.
+
+    All up to `acked` have been everywhere, and are forgotten. `pending` has the others, up to
+    `last_pub`, in order and without a gap. For the origin itself and its heir, `returned` is how
+    far the acknowledgements have come back: everybody has forgotten what is up to there.
+    """
+
+    __slots__ = ("acked", "last_pub", "pending", "returned")
+
+    def __init__(self) -> None:
+        self.last_pub = 0
+        self.acked = 0
+        self.returned = 0
+        self.pending: deque[Publication] = deque()
+
+    @property
+    def is_settled(self) -> bool:
+        return self.last_pub == self.acked == self.returned
+
+    def publish(self, publication: Publication) -> None:
+        self.last_pub += 1
+        self.pending.append(publication)
+
+    def take(self, progress: Progress, payloads: Sequence[Payload]) -> list[Publication]:
+        """Add what is new to us of what came; gives that."""
+        before = progress.last_pub - len(progress.views)
+        if before > self.last_pub:
+            # All the others have had what we lack, so it was not meant for us.
+            assert before <= progress.acked
+            self.settle(before)
+        skipped = self.last_pub - before
+        fresh = [
+            Publication(view, payload)
+            for view, payload in zip(progress.views[skipped:], payloads[skipped:], strict=True)
+        ]
+        self.pending.extend(fresh)
+        self.last_pub += len(fresh)
+        assert self.last_pub - self.acked == len(self.pending)
+        return fresh
+
+    def settle(self, up_to: int) -> None:
+        """Everybody has had all up to there."""
+        if up_to <= self.acked:
+            return
+        for _ in range(min(up_to - self.acked, len(self.pending))):
+            self.pending.popleft()
+        self.acked = up_to
+        self.last_pub = max(self.last_pub, up_to)
+
+
+class Window:
+    """The sizes of our own publications that somebody may still hold, and whether there is room."""
+
+    __slots__ = ("_bytes", "_sizes", "is_shut")
+
+    def __init__(self) -> None:
+        self._sizes: deque[int] = deque()
+        self._bytes = 0
+        self.is_shut = False
+
+    def add(self, size: int) -> None:
+        self._sizes.append(size)
+        self._bytes += size
+        if len(self._sizes) >= WINDOW_PUBLICATIONS or self._bytes >= WINDOW_BYTES:
+            self.is_shut = True
+
+    def keep(self, count: int) -> None:
+        """Keep the newest `count` sizes, and reopen a shut window that is half empty.
+
+        Not earlier, so that publishers do not stop and go with every batch.
+        """
+        while len(self._sizes) > count:
+            self._bytes -= self._sizes.popleft()
+        is_half_free = (
+            len(self._sizes) <= WINDOW_PUBLICATIONS // 2 and self._bytes <= WINDOW_BYTES // 2
+        )
+        if is_half_free:
+            self.is_shut = False

@@ -1,0 +1,200 @@
+"""The two rounds of the ring: what a member has under way, for itself, for others and for the dead.
+
+Everything here is about one question: of each origin's publications, up to which number have we had
+them, and up to which has everybody. What comes from the left moves these numbers on, and what moved
+is what the right has to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from warren.replication.gm.events import Deliver
+from warren.replication.gm.frames import Payload, Progress
+from warren.replication.gm.publications import NOBODYS_VIEW, Origin, Publication, Window
+from warren.replication.gm.ring_view import RingView
+
+# Acknowledgements wait for the next broadcast to go with, unless so many have gathered.
+OWED_ACKS_MAX: Final = 64
+
+
+class News(NamedTuple):
+    """For the right: progress of origins, and the payloads that belong to it."""
+
+    progress: tuple[Progress, ...]
+    payloads: tuple[Payload, ...]
+
+
+class Merged(NamedTuple):
+    """What came of what the left told: for the right, and then for the replica."""
+
+    moved: list[tuple[str, list[Publication]]]
+    deliveries: list[Deliver]
+
+
+class Rounds:
+    __slots__ = (
+        "_acked_sent",
+        "_marker",
+        "_me",
+        "_mine",
+        "_origins",
+        "_unsent",
+        "_view",
+        "aliases",
+        "is_caught_up",
+        "own",
+        "unsent_bytes",
+        "window",
+    )
+
+    def __init__(self, me: str) -> None:
+        self._me = me
+        self._view: RingView
+        self.own = Origin()
+        self._origins = {me: self.own}
+        self._mine = frozenset({me})
+        self.aliases: frozenset[str] = frozenset()
+        self.is_caught_up = False
+        self.window = Window()
+        self._unsent: list[Publication] = []
+        self.unsent_bytes = 0
+        self._acked_sent = 0
+        self._marker = 0
+
+    def set_view(self, view: RingView) -> None:
+        """Who the others are now: the erased are forgotten, of the newly dead we inherit."""
+        self._view = view
+        aliases = view.aliases_of(self._me)
+        for inherited in aliases - self.aliases:
+            if inherited in self._origins:
+                # Acknowledgements that the dead one waited for come back to us from now on.
+                self._origins[inherited].returned = -1
+        self.aliases = aliases
+        self._mine = aliases | {self._me}
+        for erased in self._origins.keys() - view.known:
+            del self._origins[erased]
+
+    def begin_alone(self) -> None:
+        """Nobody else holds anything, so nothing is under way, whatever it was."""
+        self._origins = {self._me: self.own}
+        self.own.settle(self.own.last_pub)
+        self.own.returned = self.own.last_pub
+        self._unsent.clear()
+        self.unsent_bytes = 0
+        self._acked_sent = self.own.acked
+        self.is_caught_up = True
+
+    def publish(self, payload: Payload, size: int) -> int:
+        self.own.publish(Publication(self._view.version, payload))
+        self._unsent.append(self.own.pending[-1])
+        self.unsent_bytes += size
+        self.window.add(size)
+        return self.own.last_pub
+
+    def adopt(self) -> None:
+        """After the first catchup: publish what is meant for nobody, and see it come round."""
+        self.is_caught_up = True
+        self.own.publish(Publication(NOBODYS_VIEW, b""))
+        self.window.add(0)
+        self._marker = self.own.last_pub
+
+    def merge(self, progress: tuple[Progress, ...], payloads: tuple[Payload, ...]) -> Merged:
+        moved: list[tuple[str, list[Publication]]] = []
+        deliveries: list[Deliver] = []
+        at = 0
+        for told in progress:
+            part = payloads[at : at + len(told.views)]
+            at += len(told.views)
+            if told.origin not in self._view.known:
+                continue
+            origin = self._origins.get(told.origin)
+            if origin is None:
+                origin = self._origins[told.origin] = Origin()
+            acked = origin.acked
+            fresh = [] if told.origin == self._me else origin.take(told, part)
+            first = origin.last_pub - len(fresh) + 1
+            self._settle(told, origin)
+            # Our own acknowledgements wait for our next broadcast.
+            if fresh or (origin.acked > acked and told.origin != self._me):
+                moved.append((told.origin, fresh))
+            self._choose(deliveries, told.origin, first, fresh)
+        return Merged(moved, deliveries)
+
+    def _settle(self, told: Progress, origin: Origin) -> None:
+        if told.origin not in self._mine:
+            origin.settle(told.acked)
+            return
+        # It has come round to whom it belongs, or to the heir: so everybody has it.
+        assert told.last_pub <= origin.last_pub
+        origin.returned = max(origin.returned, told.acked)
+        origin.settle(told.last_pub)
+
+    def _choose(
+        self, deliveries: list[Deliver], origin: str, first: int, fresh: list[Publication]
+    ) -> None:
+        """Only what was published by somebody who knew of us is meant for us."""
+        joined_view = self._view.members[self._me].joined_view
+        for number, publication in enumerate(fresh, first):
+            if publication.view >= joined_view:
+                deliveries.append(Deliver(origin, number, publication.payload))
+
+    def release_window(self) -> None:
+        """Keep in the window only publications whose acknowledgement has not returned."""
+        self.window.keep(self.own.last_pub - self.own.returned)
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
+
+    @property
+    def owed_acks(self) -> int:
+        """Our own publications that have come round, which nobody else knows yet."""
+        return self.own.acked - self._acked_sent
+
+    def own_news(self, right: str) -> News:
+        news = self.news(right, [(self._me, self._unsent)])
+        self._own_is_sent()
+        return news
+
+    def all_there_is(self, right: str) -> News:
+        """For a catchup."""
+        known = ((i, self._origins.get(i)) for i in sorted(self._view.known))
+        news = self.news(
+            right, ((i, list(origin.pending) if origin else []) for i, origin in known)
+        )
+        self._own_is_sent()
+        return news
+
+    def news(self, right: str, moved: Iterable[tuple[str, list[Publication]]]) -> News:
+        progress: list[Progress] = []
+        payloads: list[Payload] = []
+        for origin_id, publications in moved:
+            origin = self._origins.get(origin_id) or _NOTHING
+            if origin_id == right:
+                # It holds what it has published, and needs only the number.
+                progress.append(Progress(origin_id, origin.last_pub, origin.acked))
+                continue
+            views = tuple([p.view for p in publications])
+            parts = [p.payload for p in publications]
+            lengths = tuple(map(len, parts))
+            progress.append(Progress(origin_id, origin.last_pub, origin.acked, views, lengths))
+            payloads += parts
+        return News(tuple(progress), tuple(payloads))
+
+    def _own_is_sent(self) -> None:
+        self._unsent = []
+        self.unsent_bytes = 0
+        self._acked_sent = self.own.acked
+
+    def settled_aliases(self) -> frozenset[str]:
+        """The dead whose heir we are, and who have nothing under way any more."""
+        if not self.aliases or not self.is_caught_up or self.own.acked < self._marker:
+            return frozenset()
+        return frozenset(
+            alias for alias in self.aliases if self._origins.get(alias, _NOTHING).is_settled
+        )
+
+
+_NOTHING: Final = Origin()

@@ -1,0 +1,1 @@
+"""Copies of streams: chunks that a master sends, and mirrors append as they are."""

@@ -1,0 +1,1 @@
+"""The disk: files, checksums, group commit, and the credit for bytes on their way to it."""

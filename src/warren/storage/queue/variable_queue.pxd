@@ -1,0 +1,30 @@
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from warren.storage.queue.paged_messages cimport PagedMessages, is_bodiless
+from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
+
+cdef uint8_t _VOLATILE
+
+
+cdef class VariableQueue(PagedMessages):
+    cdef public object on_deleted
+    cdef public object rates
+    @cython.locals(queued=QueuedType)
+    cpdef int publish(
+        self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence
+    ) except -1
+    cpdef int publish_delivered(
+        self, QueuedType queued, object publisher, uint64_t sequence
+    ) except -1
+    cdef bint _is_persistent(self, QueuedType queued) noexcept
+    cdef void _count_unacked(self, QueuedType queued) noexcept
+    cdef void _count_settled(self, QueuedType queued) noexcept
+    cdef int _store(self, QueuedType queued, object publisher, uint64_t sequence) except -1
+    @cython.locals(queued=QueuedType)
+    cpdef QueuedType fetch(self, bint ack_required)
+    @cython.locals(queued=QueuedType)
+    cdef QueuedType _take_head(self)
+    @cython.locals(queued=QueuedType)
+    cpdef object ack(self, list run)
+    @cython.locals(queued=QueuedType)
+    cpdef object requeue(self, list run)
