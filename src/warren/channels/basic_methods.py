@@ -12,7 +12,8 @@ from warren.channels.channel import Channel
 from warren.channels.channel_events import consumer_created, consumer_deleted
 from warren.channels.closing import is_gone
 from warren.channels.names import arguments_of, queue_or_last
-from warren.channels.reply_to import DIRECT_REPLY_TO, consume_replies, stop_replies
+from warren.channels.reply_registry import DIRECT_REPLY_TO
+from warren.channels.reply_to import consume_replies, stop_replies
 from warren.channels.retry_while_moving import ask
 from warren.channels.transaction import Settlement, settle
 from warren.model.errors import SoftError, not_allowed, not_implemented, precondition_failed

@@ -7,7 +7,7 @@ looking into properties), `transaction`, and the methods by class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from warren.channels.confirms import Confirms
 from warren.channels.publishing import publish_carefully
@@ -19,13 +19,54 @@ from warren.queues.delivery import Deliveries, UnknownDeliveryTag
 from warren.wire.codec import Message
 
 if TYPE_CHECKING:
-    from warren.channels.reply_to import ReplyConsumer
-    from warren.channels.session import Session
+    from warren.auth.permissions import Access, ResourceKind, TopicAccess
+    from warren.auth.users import User
+    from warren.broker.vhost import VirtualHost
+    from warren.channels.reply_registry import ReplyConsumer, ReplyRegistry
+    from warren.channels.session_host import SessionHost
     from warren.channels.transaction import Transaction
+    from warren.queues.delivery import TurnClock
+    from warren.routing.exchange import Exchange
+    from warren.wire.codec import OutputBuffer
+    from warren.wire.methods import Method
+
+
+class SessionIntake(Protocol):
+    """Where the session's connection puts what comes from the client."""
+
+    is_closed: bool
+
+
+class ChannelSession(Protocol):
+    """The session that a channel belongs to."""
+
+    host: SessionHost
+    output: OutputBuffer
+    vhost: VirtualHost
+    user: User
+    turn_clock: TurnClock
+    reply_registry: ReplyRegistry
+
+    @property
+    def intake(self) -> SessionIntake: ...
+
+    def require(
+        self, channel: Channel, kind: ResourceKind, name: str, permission: Access
+    ) -> None: ...
+
+    def require_topic(
+        self, exchange: Exchange, routing_key: str, permission: TopicAccess
+    ) -> None: ...
+
+    def send(self, channel: Channel, method: Method) -> None: ...
+
+    def send_news(self, channel: Channel, method: Method) -> None: ...
+
+    def forget_channel(self, channel: Channel) -> None: ...
 
 
 class Channel:
-    def __init__(self, session: Session, number: int) -> None:
+    def __init__(self, session: ChannelSession, number: int) -> None:
         self.session = session
         self.number = number
         self.is_closing = False

@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Final
 from pamqp import commands
 
 from warren.channels.expiration import check_expiration
-from warren.channels.reply_to import (
-    DIRECT_REPLY_TO,
-    DIRECT_REPLY_TO_PREFIX,
-    reply_address,
-)
+from warren.channels.reply_registry import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
 from warren.channels.route import Route
 from warren.channels.sender_selected import sender_selected_keys
 from warren.model.errors import (
     NO_ROUTE,
     access_refused,
     not_implemented,
+    precondition_failed,
 )
 from warren.model.limits import ROUTES_PER_CHANNEL_MAX
 from warren.model.records import describe_exchange
@@ -102,7 +99,7 @@ def _vetted(channel: Channel, message: Message, properties: Properties) -> Messa
     """Check what a client may not claim, and put in what only the broker knows."""
     is_edited = False
     if properties.reply_to == DIRECT_REPLY_TO:
-        properties.reply_to = reply_address(channel)
+        properties.reply_to = _reply_address(channel)
         is_edited = True
     if properties.user_id is not None:
         channel.session.host.access.require_user_id(channel.session.user, properties.user_id)
@@ -127,3 +124,9 @@ def _return(channel: Channel, message: Message) -> None:
     method.exchange = exchange
     method.routing_key = routing_key
     channel.output.content(channel.number, encode_method(method), message)
+
+
+def _reply_address(channel: Channel) -> str:
+    if channel.reply_consumer is None:
+        raise precondition_failed("fast reply consumer does not exist")
+    return channel.reply_consumer.address

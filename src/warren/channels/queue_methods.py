@@ -7,7 +7,7 @@ from pamqp import commands
 from warren.broker.predeclared import require_not_default
 from warren.channels.channel import Channel
 from warren.channels.names import arguments_of, clean_name, queue_or_last
-from warren.channels.reply_to import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
+from warren.channels.reply_registry import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
 from warren.channels.retry_while_moving import ask, retry_while_moving
 from warren.model.errors import not_found
 from warren.model.records import (

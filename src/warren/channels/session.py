@@ -11,22 +11,19 @@ No sockets: the connection that owns the session sends, runs coroutines and clos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
 from pamqp import commands
 
-from warren.auth.access import AccessControl
 from warren.auth.permissions import Access, ResourceKind, TopicAccess
-from warren.auth.users import User
 from warren.broker.events import ACTING_USER
 from warren.channels.channel import Channel
 from warren.channels.channel_events import channel_closed, channel_created
 from warren.channels.closing import release_channel, tell_confirms
-from warren.channels.confirms import Confirms
 from warren.channels.dispatch import HANDLERS
 from warren.channels.intake import Intake
-from warren.channels.reply_to import ReplyRegistry
+from warren.channels.session_host import SessionHost
 from warren.metadata.store import MetadataError, MetadataUnavailable
 from warren.model.errors import (
     AmqpError,
@@ -39,97 +36,19 @@ from warren.model.errors import (
     not_allowed,
 )
 from warren.model.limits import ALLOWED_PER_CHANNEL_MAX
-from warren.protocol.capabilities import ClientCapabilities
-from warren.queues.delivery import TurnClock
 from warren.routing.exchange import Exchange
 from warren.wire import faults
-from warren.wire.codec import Fault, FrameReader, MethodFrame, OutputBuffer
+from warren.wire.codec import Fault, MethodFrame
 from warren.wire.methods import Method, decode_method, encode_method, method_ids
 
 if TYPE_CHECKING:
-    from warren.broker.vhost import VirtualHost
+    pass
 
 CHANNEL_OPEN: Final = (20, 10)
 CHANNEL_CLOSE: Final = (20, 40)
 CHANNEL_CLOSE_OK: Final = (20, 41)
 # Methods that carry content but that only a server sends: RabbitMQ waits for their content.
 SERVER_CONTENT: Final = frozenset({(60, 50), (60, 60), (60, 71)})
-
-
-class SessionHost(Protocol):
-    """What the session asks of the connection it belongs to."""
-
-    connection_id: str
-    user: User
-    vhost: VirtualHost
-    output: OutputBuffer
-    reader: FrameReader
-    capabilities: ClientCapabilities
-    channel_max: int
-
-    @property
-    def full_name(self) -> str:
-        """What operators know the connection by."""
-        ...
-
-    def pid(self, channel_number: int = 0) -> str:
-        """The connection, or one of its channels, as Erlang would name its process."""
-        ...
-
-    @property
-    def access(self) -> AccessControl: ...
-
-    @property
-    def turn_clock(self) -> TurnClock: ...
-
-    @property
-    def reply_registry(self) -> ReplyRegistry: ...
-
-    @property
-    def consumer_timeout_ms(self) -> int: ...
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run to its end in the background, then take up the waiting events again."""
-        ...
-
-    def close_by_error(self, error: HardError, ids: tuple[int, int]) -> None: ...
-
-    def close_by_client(self) -> None: ...
-
-    def confirms_due(self, confirms: Confirms) -> None: ...
-
-    def random_name(self, prefix: str) -> str: ...
-
-    def admit_channel(self) -> None:
-        """Count one more channel of this user; raises if that is too many."""
-        ...
-
-    def release_channel(self) -> None: ...
-
-    async def until(self, register: Callable[[Callable[[], None]], None]) -> None:
-        """Wait until the callback that is handed to `register` is called."""
-        ...
-
-    async def output_drained(self) -> None:
-        """Wait until the client has read most of what was sent to it."""
-        ...
-
-    @property
-    def is_frozen(self) -> bool:
-        """The node may neither confirm nor deliver at this moment."""
-        ...
-
-    async def acting(self) -> None:
-        """Wait until it may; raises a SoftError if that takes too long."""
-        ...
-
-    async def storage_ready(self) -> None:
-        """Wait until the virtual host has a place for the messages of its queues."""
-        ...
-
-    async def deletions_done(self) -> None:
-        """Wait for queues that are on their way out because nobody uses them any more."""
-        ...
 
 
 class Session:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from warren.auth.login_guard import LoginGuard
 from warren.broker.broker import Broker
 from warren.broker.queue_host import QueueFactory
-from warren.channels.reply_to import ReplyDesk, ReplyRegistry
+from warren.channels.reply_registry import ReplyDesk, ReplyRegistry
 from warren.config.settings import Config
 from warren.flow.alarms import AlarmBoard
 from warren.flow.brake import Brake

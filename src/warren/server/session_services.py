@@ -12,7 +12,7 @@ from collections.abc import Callable
 from warren.auth.access import AccessControl
 from warren.auth.users import User
 from warren.broker.vhost import VirtualHost
-from warren.channels.reply_to import ReplyRegistry
+from warren.channels.reply_registry import ReplyRegistry
 from warren.queues.delivery import TurnClock
 from warren.server.context import ConnectionContext, new_token
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from link_world import LinkWorld, Outcomes, RemoteClient, message
-from warren.channels.reply_to import ReplyDesk, ReplyRegistry
+from warren.channels.reply_registry import ReplyDesk, ReplyRegistry
 from warren.cluster.link import client as asker_module
 from warren.cluster.link.client import reply_desk_of
 from warren.cluster.link.control import (
