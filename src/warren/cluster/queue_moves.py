@@ -243,6 +243,7 @@ class QueueMoves:
     def _give_away(self, queue: Queue, master: MasterBacking) -> None:
         """Clients here go on with the new master, as soon as it is known."""
         waiting = master.depose()
+        self._part_with_deliveries(queue)
         remote = RemoteQueue(queue.record, queue.settings, self._waiting)
         remote.is_mirrored = True
         remote.origin = master.origin
@@ -255,6 +256,26 @@ class QueueMoves:
         queue.wake_waiting()
         local = [c for c in queue.consumers if not isinstance(c, LinkConsumer)]
         remote.begin_elsewhere(master.local_number, waiting, local)
+
+    def _part_with_deliveries(self, queue: Queue) -> None:
+        """Leave clients copies of what they have: the copy of the queue keeps its own entries.
+
+        If this node leads again it delivers those to other clients, and each entry has one holder.
+        """
+        for each in self._clients.deliveries():
+            for tag, queued in each.unacked.items():
+                if queued.holder.queue is queue:
+                    each.unacked[tag] = _copy_of(queued)
+
+
+def _copy_of(queued: QueuedMessage) -> QueuedMessage:
+    """Copy what a channel has to know of a delivery, and nothing of where the message is kept."""
+    copy = QueuedMessage(queued.message, queued.sequence, queued.expires_at_ms)
+    copy.redelivered = queued.redelivered
+    copy.holder = queued.holder
+    copy.delivered_at_ms = queued.delivered_at_ms
+    copy.size = queued.size
+    return copy
 
 
 def _wait_for_mirrors(master: MasterBacking, replica: Replica) -> None:
