@@ -62,7 +62,7 @@ class FrozenNode:
             if not waiting.done():
                 waiting.set_result(None)
         took_ms = self._brake.clock.now_ms() - self._frozen_at_ms
-        _log.info("this node acts", frozen_ms=took_ms)
+        _log.info("node resumed after freeze", frozen_ms=took_ms)
 
     async def acting(self) -> None:
         """Returns at once, when the node may act again, or raises 506 after a while."""

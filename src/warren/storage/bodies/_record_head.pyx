@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 
 from warren.storage.disk._checksum cimport crc32c_update
 from warren.wire._codec cimport Message
-from warren.storage import record_format
+from warren.storage.bodies import record_format
 
 cdef enum:
     HEADER_BYTES = 32

@@ -14,7 +14,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from warren.storage.disk._checksum cimport crc32c_update
 from warren.wire._codec cimport Message, PropertyBlock, QueuedMessage
-from warren.storage import index_format, states
+from warren.storage.index import index_format, states
 
 
 cdef enum:
