@@ -129,7 +129,9 @@ class Process:
         self.tenure = Tenure(self.loop.time)
         self.flush_scheduler = FlushScheduler(self.loop, self.tenure)
         self.brake = Brake(AlarmBoard(self.clock), self.clock)
-        self.storage = SimStorage(saved, self._work_on_disk_soon)
+        self.storage = SimStorage(
+            saved, self._work_on_disk_soon, lambda: world.witness.has_begun_again
+        )
         self.queue_factory = QueueFactory(self.clock, self.loop.create_task)
         self.turn_clock = self.queue_factory.turn_clock
         self.reply_desk = AbstractQueue()

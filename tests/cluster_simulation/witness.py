@@ -48,6 +48,8 @@ class Witness:
         self.rejected: set[int] = set()
         self.forgiven: set[int] = set()
         """Purged, or lost in a way that was allowed."""
+        self.has_begun_again = False
+        """True if a master began with what a disk had, which does not count publishes."""
         self.unsafe_promotions = 0
         self.promotions = 0
         self.deliveries = 0
@@ -84,11 +86,13 @@ class Witness:
         if not news.is_safe:
             if not self._world.may_lose:
                 raise Violation(f"E5: a leader that was not in sync: {before} -> {after}")
+            self.has_begun_again = True
             self.unsafe_promotions += 1
             self.forgiven |= self.confirmed
         elif before.find(after.leader) is None:
             # Begun again with what a disk had: nobody was left who had the rest.
             self.forgiven |= self.transient
+            self.has_begun_again = True
 
     def saw_event(self, process: Process) -> None:
         """A process has handled an event: which epoch does it know of?"""
@@ -134,7 +138,9 @@ class Witness:
 
     def _seen(self, process: Process, delivery: Delivery) -> Seen:
         body = int(delivery.message.body)
-        sequence = process.storage.sequence_of(delivery.message.body)
+        # A body that was taken twice has two numbers, and nobody sees which of them is delivered.
+        is_sure = not self.has_begun_again
+        sequence = process.storage.sequence_of(delivery.message.body) if is_sure else None
         publisher, level = self._publishers[body]
         return Seen(body, delivery.redelivered, publisher, level, sequence)
 
@@ -181,7 +187,7 @@ class Witness:
         here = contents[leaders[0].name]
         bodies = [int(body) for level in here.values() for _, body in level]
         left = set(bodies)
-        if len(bodies) != len(left):
+        if len(bodies) != len(left) and not self.has_begun_again:
             raise Violation(f"messages are there twice: {sorted(bodies)}")
         lost = self.confirmed - self.acknowledged - self.forgiven - left
         # Without acknowledgements, what is on its way to a client when a link breaks is gone.
