@@ -50,7 +50,8 @@ class CopyFiles:
             return {0: self.log_of(name)}
         numbers = [0]
         if self._has_levels(name):
-            numbers = self._storages[name[0]].recovered_levels(name[1])
+            # A copy without messages is a copy, too: the queue may wait for it.
+            numbers = self._storages[name[0]].recovered_levels(name[1]) or [0]
         return {number: self._recovered_level(name, number) for number in numbers}
 
     def _recovered_level(self, name: QueueName, number: int) -> VariableQueue:
