@@ -308,12 +308,12 @@ async def test_a_queue_that_was_led_here_goes_on_elsewhere_with_all_that_had_no_
     assert consumer.queue is remote
     link.move()
     assert outcomes.confirms == [4, 5]
-    assert list(remote._resuming) == [consumer], "it is to be served by the next master"
     taken = [queue.get(), queue.get()]
     assert [(each.message.body, each.redelivered) for each in taken if each is not None] == [
         (b"4", True),
         (b"5", True),
     ]
+    assert remote.give_up_here() == ([consumer], []), "it is to be served by the next master"
 
 
 async def test_a_queue_that_is_deleted_takes_publishes_for_nothing(link: LinkWorld) -> None:
