@@ -113,8 +113,18 @@ class Leaving:
         if self.is_stopping:
             for host in tuple(self._replicas.led()):
                 self._stop(host)
+                self._fall_silent(host)
         if not self._unanswered:
             self._effects.add(Left())
+
+    def _fall_silent(self, host: NodeReplica) -> None:
+        """Neither confirm nor deliver any more, if a mirror leads once this node's session ends.
+
+        Clients are said goodbye to after that, so the queue would have two masters for a moment.
+        """
+        record = host.replica.record
+        if record is not None and len(record.insync) > 1:
+            host.replica.block(True)
 
     def _stop(self, host: NodeReplica) -> None:
         """Write down that the queue waits for this node, which alone has everything."""

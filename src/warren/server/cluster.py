@@ -357,9 +357,9 @@ class Cluster:
 
     async def drain(self) -> None:
         """Take this node out of service: other nodes lead what they have synchronised copies of."""
-        left = self.shell.leave(DrainWanted(True), LEAVE_S_MAX)
+        # The state is written by a task of its own, so it has what `leave` notes in the view.
         self.states.tell()
-        await left
+        await self.shell.leave(DrainWanted(True), LEAVE_S_MAX)
 
     def revive(self) -> None:
         self.shell.tell(DrainWanted(False))
