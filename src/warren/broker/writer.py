@@ -177,7 +177,7 @@ class TopologyWriter:
         try:
             return await self._services.store.transact(checks, changes)
         except LeaseLost:
-            return False  # a node that was to be a home is gone, or this one has lost its session
+            return False  # a node that was to be a master is gone, or this one has lost its session
 
     def _put(self, key: str, record: TopologyRecord, is_durable: bool) -> Put:
         return Put(key, encode_record(record), None if is_durable else self._lease_for(record))

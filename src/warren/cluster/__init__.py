@@ -1,1 +1,1 @@
-"""Several nodes as one broker: links between them, and queues whose home is elsewhere."""
+"""Several nodes as one broker: links between them, and queues whose master is elsewhere."""

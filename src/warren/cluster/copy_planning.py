@@ -102,9 +102,9 @@ def plan(view: ClusterView, name: QueueName, now: UnderWay, choose: Choose) -> l
     if now.lacks_synchronisation and (is_synced_by or now.relocation):
         steps.append(Synchronise())
     # Elsewhere than where it was declared, nothing but the group's record says where a queue is.
-    is_home = record.node == view.name
+    is_declared_here = record.node == view.name
     is_alone = mirroring is None and len(now.group.members) == 1
-    if is_alone and is_home and not now.is_dissolving:
+    if is_alone and is_declared_here and not now.is_dissolving:
         steps.append(Dissolve())
     return steps
 

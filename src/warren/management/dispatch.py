@@ -120,8 +120,8 @@ async def _elsewhere(call: Call, resource: Resource, is_there: bool) -> Response
         return None
     if resource.is_sought and not is_there:
         return await answer_of_anybody(call)
-    home = resource.home(call)
-    return await answer_of_master(call, home) if home in call.peers.names else None
+    master = resource.node_of(call)
+    return await answer_of_master(call, master) if master in call.peers.names else None
 
 
 def _response(result: Json | Response | None, call: Call, done: int) -> Response:

@@ -31,8 +31,8 @@ class Resource:
     `exists` is asked before anything else. If not, the answer is 404; only a PUT to where a GET can
     look goes on, since it makes the thing, and then says 201 where it says 204 otherwise.
 
-    In a cluster: `home` names the node whose thing it is, if it is known, which then answers. With
-    `is_sought`, what is not here is looked for at all other nodes.
+    In a cluster: `node_of` names the node whose thing it is, if it is known, which then answers.
+    With `is_sought`, what is not here is looked for at all other nodes.
     """
 
     path: str
@@ -44,7 +44,7 @@ class Resource:
     put: Handler | None = None
     post: Handler | None = None
     delete: Handler | None = None
-    home: Callable[[Call], str] = _here
+    node_of: Callable[[Call], str] = _here
     is_sought: bool = False
 
     def handler(self, method: str) -> Handler | None:

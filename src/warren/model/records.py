@@ -50,7 +50,10 @@ class QueueRecord:
     arguments: Table = EMPTY_TABLE
     created_by: str = ""
     node: str = ""
-    """The queue's home; empty where there is only one node."""
+    """Node on which the queue was declared, and has its master unless it is mirrored.
+
+    Empty where there is only one node.
+    """
 
     @property
     def exclusive(self) -> bool:

@@ -1,8 +1,8 @@
 """What is not durable and belongs to no node: it ends when the last node of the cluster does.
 
-A transient queue ends with its home. A transient exchange has no home: RabbitMQ keeps it, and its
-bindings, for as long as any node runs; and a transient queue that is mirrored has as many as it has
-copies. No lease can say that, so these are stored without one, and the first node to start when
+A transient queue ends with its node. A transient exchange belongs to none: RabbitMQ keeps it, and
+its bindings, for as long as any node runs; and a transient queue that is mirrored has as many as it
+has copies. No lease can say that, so these are stored without one, and the first node to start when
 none is running removes them. Two may start at once: what is removed was seen at a moment when no
 node had a session, and must be unchanged.
 """

@@ -1,7 +1,7 @@
 """Makes room for a new virtual host's messages before this node can know of that virtual host.
 
-In a cluster a virtual host is made at one node and a queue in it may get its home at another, at
-once. A home that has no room on its disk yet would keep that queue's messages in memory, and lose
+In a cluster a virtual host is made at one node and a queue in it may get its master at another, at
+once. A master that has no room on its disk yet would keep that queue's messages in memory, and lose
 what it has confirmed. So the feed of the store waits until the room is there: what is told of the
 virtual host, its queues among it, comes after.
 """

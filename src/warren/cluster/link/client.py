@@ -225,7 +225,7 @@ class LinkClient:
         make: Callable[[int], Request],
         answered: Callable[[], None] | None = None,
     ) -> tuple[int, ...]:
-        """Ask; raises the AMQP error that the home answers with, or that it is down."""
+        """Ask; raises the AMQP error that the master answers with, or that it is down."""
         if queue.handle == 0 and not self.open(queue):
             raise _home_down(queue)
         number = next(self._call_numbers)
@@ -244,7 +244,7 @@ class LinkClient:
             del self._calls[number]
 
     def open(self, queue: RemoteQueue) -> bool:
-        """Give the queue a handle; False if its home is gone or all handles are taken."""
+        """Give the queue a handle; False if its master is gone or all handles are taken."""
         if self.is_lost or len(self._queues) >= LINK_HANDLES_MAX:
             return False
         while self._next_handle in self._queues:
@@ -264,7 +264,7 @@ class LinkClient:
             queue.lost()
 
     def hand_over(self, queue: RemoteQueue, to: LinkClient) -> None:
-        """The queue has another home: what was asked here is asked there."""
+        """The queue has another master: what was asked here is asked there."""
         is_in_use = bool(queue.handle)
         if is_in_use:
             self.tell(CloseQueue(queue.handle))

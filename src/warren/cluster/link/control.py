@@ -77,9 +77,9 @@ class OpenQueue(_Tagged, frozen=True):
     queue: str
     lowest: int
     origin: str = ""
-    """Who counts: the same for as long as numbers go up, whoever is the queue's home."""
+    """Who counts: the same for as long as numbers go up, whoever is the queue's master."""
     doubtful: int = 0
-    """The last publish that a former home may have had, and delivered to somebody."""
+    """The last publish that a former master may have had, and delivered to somebody."""
 
 
 class QueueOpened(_Tagged, frozen=True):

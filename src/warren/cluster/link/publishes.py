@@ -27,7 +27,7 @@ class LinkPublishes:
         """The node, and the life of it, that counts."""
         self.received = received
         self.doubtful = 0
-        """Up to here, a former home of the queue may have delivered what is published."""
+        """Up to here, a former master of the queue may have delivered what is published."""
         self._counted = received
         self._told = 0
         self._pending: dict[int, None] = {}

@@ -1,13 +1,13 @@
-"""A queue whose home is another node, as the channels of this node see it.
+"""A queue whose master is another node, as the channels of this node see it.
 
-Nothing is kept here but what is under way: publishes until their home has confirmed them (so that
+Nothing is kept here but what is under way: publishes until their master has confirmed them (so that
 they can be sent again when the link breaks), and deliveries that a client cannot take this moment.
-Everything a queue decides (order, prefetch, limits, who is next) is decided at its home, where
+Everything a queue decides (order, prefetch, limits, who is next) is decided at its master, where
 each of our consumers has a `LinkConsumer` standing in for it.
 
-The home of a mirrored queue may change. Then all of that moves: publishes are sent again under
-their numbers, which the new home knows as far as it has them, and consumers are served from there.
-Clients notice nothing but redeliveries, unless they asked to be told.
+The master of a mirrored queue may change. Then all of that moves: publishes are sent again under
+their numbers, which the new master knows as far as it has them, and consumers are served from
+there. Clients notice nothing but redeliveries, unless they asked to be told.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RemoteQueue(AbstractQueue):
         self.asker = asker
         self.is_deleted = False
         self.is_mirrored = False
-        """Whether somebody else will be its home when the one it has is lost."""
+        """Whether somebody else will be its master when the one it has is lost."""
         self.handle = 0
         """0 while nobody here has used it."""
         self.output: OutputBuffer | None = None
@@ -88,12 +88,12 @@ class RemoteQueue(AbstractQueue):
         """Under which a mirrored queue's copies know how far our numbers have come."""
         self.number = 0
         self.doubtful = 0
-        """The last publish that a former home may have had, and delivered."""
+        """The last publish that a former master may have had, and delivered."""
         self._sent = 0
         self.unconfirmed: deque[Unconfirmed] = deque()
         self.consumers: dict[bytes, Consumer] = {}
         self._resuming: dict[Consumer, bool] = {}
-        """Consumers that are to be served again, and whether the home is being asked to."""
+        """Consumers that are to be served again, and whether the master is being asked to."""
         self._consumer_number = 0
         self._names: dict[Consumer, bytes] = {}
         self._held: dict[Consumer, deque[Delivery]] = {}
@@ -130,7 +130,7 @@ class RemoteQueue(AbstractQueue):
         self.output.content(self.handle, self._publish_method, message)
 
     def settled(self, number: int, multiple: bool, is_refused: bool) -> None:
-        """The home's answer to publishes; numbers that were answered before are passed over."""
+        """The master's answer to publishes; numbers that were answered before are passed over."""
         unconfirmed = self.unconfirmed
         released = 0
         while unconfirmed:
@@ -149,7 +149,7 @@ class RemoteQueue(AbstractQueue):
             self.asker.release(released)
 
     def connected(self, output: OutputBuffer, received: int) -> None:
-        """There is a link, and the home has all up to `received`: send the rest."""
+        """There is a link, and the master has all up to `received`: send the rest."""
         self.output = output
         self.epoch += 1
         for entry in self.unconfirmed:
@@ -163,7 +163,7 @@ class RemoteQueue(AbstractQueue):
             self.asker.listener.resumed(self)
 
     def disconnected(self) -> None:
-        """The link broke. The home has taken back what our consumers had."""
+        """The link broke. The master has taken back what our consumers had."""
         self._note_sent()
         self.output = None
         self._fetched = None
@@ -178,11 +178,11 @@ class RemoteQueue(AbstractQueue):
             self._sent = self.number
 
     def master_restarted(self) -> None:
-        """Note that the home is another process, and the last one may have delivered publishes."""
+        """Note that the master is another process: the last one may have delivered publishes."""
         self.doubtful = self._sent
 
     def move(self, asker: LinkClient) -> None:
-        """The queue has another home, or none for the moment."""
+        """The queue has another master, or none for the moment."""
         former, self.asker = self.asker, asker
         if former is asker:
             return
@@ -197,7 +197,7 @@ class RemoteQueue(AbstractQueue):
     def begin_elsewhere(
         self, number: int, waiting: Sequence[Waiting], consumers: Sequence[Consumer]
     ) -> None:
-        """This node was its home: what had no answer there, and whom to serve."""
+        """This node was its master: what had no answer there, and whom to serve."""
         self.number = self.doubtful = self._sent = number
         for each in waiting:
             entry = Unconfirmed(each.number, each.publisher, each.sequence, each.message)
@@ -211,7 +211,7 @@ class RemoteQueue(AbstractQueue):
             self.asker.open(self)
 
     def give_up_here(self) -> tuple[list[Consumer], list[Unconfirmed]]:
-        """This node has become its home: whom to serve, and what was on its way elsewhere."""
+        """This node has become its master: whom to serve, and what was on its way elsewhere."""
         self._note_sent()
         self._cancel_those_who_asked()
         consumers = [*self.consumers.values(), *self._resuming]
@@ -239,7 +239,7 @@ class RemoteQueue(AbstractQueue):
         """Have all consumers served again, over the link that stands now."""
         for consumer in tuple(self._resuming):
             if self._resuming.get(consumer) is not False:
-                continue  # it has gone, or come home with the queue, or is asked for already
+                continue  # it has gone, or come master with the queue, or is asked for already
             self._resuming[consumer] = True
             try:
                 await self.start_consumer(consumer, _nothing)
@@ -248,7 +248,7 @@ class RemoteQueue(AbstractQueue):
             self._resuming.pop(consumer, None)
 
     def lost(self) -> None:
-        """The home is gone, and with it the answer to what was under way."""
+        """The master is gone, and with it the answer to what was under way."""
         self.disconnected()
         self.handle = 0
         unconfirmed, self.unconfirmed = self.unconfirmed, deque()
@@ -260,7 +260,7 @@ class RemoteQueue(AbstractQueue):
     # Consuming.
 
     async def start_consumer(self, consumer: Consumer, started: Callable[[], None]) -> None:
-        """Have it served by the home; `started` is called before its first delivery."""
+        """Have it served by the master; `started` is called before its first delivery."""
         name = self._new_consumer_name()
 
         def accepted() -> None:
@@ -278,14 +278,14 @@ class RemoteQueue(AbstractQueue):
                 self, lambda n: self._consume(n, consumer, name), accepted
             )
         except BaseException:
-            # Nobody waits any more; if the home has it by now, it must not keep it.
+            # Nobody waits any more; if the master has it by now, it must not keep it.
             self.asker.tell(CancelConsumer(self.handle, name.decode()))
             raise
         if self._places is not None and begun and not consumer.is_cancelled:
             self._places.begun(consumer, begun[0])
 
     def _new_consumer_name(self) -> bytes:
-        """Whichever home it is for: what one was asked, another may answer."""
+        """Whichever master it is for: what one was asked, another may answer."""
         self._consumer_number += 1
         return b"%d" % self._consumer_number
 
@@ -305,7 +305,7 @@ class RemoteQueue(AbstractQueue):
         )
 
     def name_of(self, consumer: Consumer) -> str:
-        """What its home knows it by; nothing if it has gone."""
+        """What its master knows it by; nothing if it has gone."""
         return self._names.get(consumer, b"").decode()
 
     def delivered(self, delivery: Delivery) -> None:
@@ -368,7 +368,7 @@ class RemoteQueue(AbstractQueue):
         self.asker.tell(CancelConsumer(self.handle, name.decode()))
 
     def consumer_cancelled(self, name: bytes) -> None:
-        """The home has cancelled it, or the link it was served over is gone."""
+        """The master has cancelled it, or the link it was served over is gone."""
         consumer = self.consumers.pop(name, None)
         if consumer is not None:
             self.remove_consumer(consumer)
@@ -458,7 +458,7 @@ class RemoteQueue(AbstractQueue):
                 self, lambda number: Delete(number, self.handle, if_unused, if_empty)
             )
         except SoftError:
-            # The home did it, and could not say so any more.
+            # The master did it, and could not say so any more.
             if self.is_deleted:
                 return 0
             raise
@@ -468,16 +468,16 @@ class RemoteQueue(AbstractQueue):
         if self.asker.is_lost:
             raise master_down(self.record, self.asker.node)
 
-    # What a queue of this node does and this one leaves to its home.
+    # What a queue of this node does and this one leaves to its master.
 
     def apply_settings(self, settings: QueueSettings) -> None:
         self.settings = settings
 
     def touch(self) -> None:
-        """Questions asked of the home count as use there."""
+        """Questions asked of the master count as use there."""
 
     def pump(self) -> None:
-        """The home delivers."""
+        """The master delivers."""
 
     def delete(self) -> None:
         """What is under way has had its answer: the queue took it, or would have."""

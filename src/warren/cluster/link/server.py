@@ -1,4 +1,4 @@
-"""The home's side of a link: does for another node's clients what channels do for our own.
+"""The master's side of a link: does for another node's clients what channels do for our own.
 
 A handle stands for one queue on one link: its inbox of publishes, what was delivered over it, its
 consumers. The inbox outlives the link (see `inbox`), the rest does not: when the link ends, what
@@ -95,7 +95,7 @@ class Surroundings(Protocol):
         ...
 
     def becomes_master(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
-        """Whether this node is about to be the queue's home; then `again` is called."""
+        """Whether this node is about to be the queue's master; then `again` is called."""
         ...
 
     def inquired(self, control: OfAsker) -> None:
@@ -130,7 +130,7 @@ class LinkServer:
         self._served = ServedQueues(self._method, self._message)
         self._handles = self._served.handles
         self._awaited: dict[int, OpenQueue] = {}
-        """Handles of queues that are about to come home."""
+        """Handles of queues that are about to come master."""
 
     def process(self, events: list[Any]) -> None:
         """Raises MalformedControl if the other side does not make sense."""
@@ -154,7 +154,7 @@ class LinkServer:
             handle.close()
 
     def moved(self, queue: Queue) -> None:
-        """It has another home, which says what has become of all that was sent here."""
+        """It has another master, which says what has become of all that was sent here."""
         for handle in tuple(self._handles.values()):
             if handle.queue is queue:
                 self._close(handle.number)
@@ -261,7 +261,7 @@ class LinkServer:
             self.tell(Gone(request.id))
             return
         if self._around.is_frozen:
-            self._fail(request.id, metadata_unreachable(f"the home of {queue.record} is frozen"))
+            self._fail(request.id, metadata_unreachable(f"the master of {queue.record} is frozen"))
             return
         try:
             match request:

@@ -1,4 +1,4 @@
-"""How far consumers of a stream have come, for when it has another home: they go on there."""
+"""How far consumers of a stream have come, for when it has another master: they go on there."""
 
 from __future__ import annotations
 

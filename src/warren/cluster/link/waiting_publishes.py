@@ -9,7 +9,7 @@ from warren.wire.codec import Message
 
 
 class Waiting(Protocol):
-    """A publish that this node took as the queue's home, and has not confirmed."""
+    """A publish that this node took as the queue's master, and has not confirmed."""
 
     @property
     def number(self) -> int: ...

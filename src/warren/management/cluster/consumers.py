@@ -1,7 +1,7 @@
 """Who consumes from a queue, wherever they are connected, and which of them is the active one.
 
-A consumer is known in full where its client is connected; the home of its queue knows it by the
-name that the link has for it. So the home asks all nodes for their consumers of a queue, and they
+A consumer is known in full where its client is connected; the master of its queue knows it by the
+name that the link has for it. So the master asks all nodes for their consumers of a queue, and they
 ask it which of theirs, if any, is the single active one.
 """
 
@@ -46,7 +46,7 @@ async def consumers_here(call: Call, vhost: str, queue: str) -> list[Json]:
 
 
 async def consumers_everywhere(call: Call, queue: Queue) -> list[Json]:
-    """To be asked at the home of the queue."""
+    """To be asked at the master of the queue."""
     record = queue.record
     shown = await consumers_here(call, record.vhost, record.name)
     if len(shown) == queue.consumer_count:
@@ -59,25 +59,25 @@ async def consumers_everywhere(call: Call, queue: Queue) -> list[Json]:
 
 
 async def active_elsewhere(call: Call, consumers: Iterable[Consumer]) -> set[Consumer]:
-    """Those of them that the home of their queue, which is elsewhere, has as the active one."""
+    """Those of them that the master of their queue, which is elsewhere, has as the active one."""
     waiting: list[tuple[Consumer, RemoteQueue]] = []
     for consumer in consumers:
         queue = consumer.queue
         if isinstance(queue, RemoteQueue) and queue.settings.single_active_consumer:
             waiting.append((consumer, queue))
-    by_home: dict[str, set[tuple[str, str]]] = {}
+    by_master: dict[str, set[tuple[str, str]]] = {}
     for _, queue in waiting:
         named = (queue.record.vhost, queue.record.name)
-        by_home.setdefault(master_node_of(queue, call.node), set()).add(named)
+        by_master.setdefault(master_node_of(queue, call.node), set()).add(named)
     questions = {
-        home: Question(
+        master: Question(
             call.user.name,
             "GET",
             "/api/consumers",
             body=msgspec.msgpack.encode(queues),
             part=ACTIVE,
         )
-        for home, queues in by_home.items()
+        for master, queues in by_master.items()
     }
     rows = [row for each in await call.peers.ask_each(questions) for row in await _rows(each)]
     active = {tuple(row) for row in rows}

@@ -36,10 +36,10 @@ def question_of(call: Call, part: str = "", body: bytes = b"") -> Question:
     )
 
 
-async def answer_of_master(call: Call, home: str) -> Response:
+async def answer_of_master(call: Call, master: str) -> Response:
     """Raises 503 if it does not answer: whether it has done what it was asked nobody knows."""
     try:
-        answer = await call.peers.ask(home, await _whole_question(call))
+        answer = await call.peers.ask(master, await _whole_question(call))
     except PeerSilent as silent:
         raise Refusal(503, "unavailable", str(silent)) from None
     return _passed_on(answer)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def master_node_of(queue: AbstractQueue, node: Node) -> str:
-    """The name of a node; empty while a mirrored queue is between two homes."""
+    """The name of a node; empty while a mirrored queue is between two masters."""
     if isinstance(queue, Queue) or node.cluster is None:
         return node.config.name
     return node.cluster.view.master_of(queue.record)

@@ -1,12 +1,12 @@
 """The other nodes of the cluster, as this node's API sees them: whom to ask, and their answers.
 
-Every node knows the whole topology, but only a queue's home knows its figures, and a connection is
-known only where it is. So the node that a request comes to asks the others, over the links that are
-there anyway (`cluster/link/inquiries.py`), in the name of the caller that it has let in. What it
-asks is the request itself, which the others' `Dispatch` answers as it would a client's, from what
-is theirs alone. There are four ways of making one answer of it:
+Every node knows the whole topology, but only a queue's master knows its figures, and a connection
+is known only where it is. So the node that a request comes to asks the others, over the links that
+are there anyway (`cluster/link/inquiries.py`), in the name of the caller that it has let in. What
+it asks is the request itself, which the others' `Dispatch` answers as it would a client's, from
+what is theirs alone. There are four ways of making one answer of it:
 
-    one thing, at a known home     that home's answer, as it is              `forwarding`
+    one thing, at a known master     that master's answer, as it is              `forwarding`
     one thing, wherever it is      the answer of the node that has it        `forwarding`
     a list of what is spread       rows of all nodes, merged in order        `spread_listing`
     figures of what all have       added up                                  `sums`

@@ -132,6 +132,6 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_browse,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
 )

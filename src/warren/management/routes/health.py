@@ -19,7 +19,7 @@ from warren.management.caller import ANY_TAG, VHOST_USERS
 from warren.management.errors import JSON_TYPE, bad_request
 from warren.management.json_types import Json, JsonObject, encode
 from warren.management.resource import Resource
-from warren.management.routes.overview import is_down, known_node, master_is_node
+from warren.management.routes.overview import is_down, known_node, node_in_path
 from warren.management.routes.publishing import acting
 from warren.management.views.certificates import DAYS_MAX, DAYS_OF_UNIT, expiring_certificates
 from warren.management.views.copies import led_without_synchronised
@@ -163,7 +163,7 @@ RESOURCES: Final = (
         rule=ANY_TAG,
         exists=known_node,
         get=_node_health,
-        home=master_is_node,
+        node_of=node_in_path,
     ),
     Resource(
         path="/aliveness-test/{vhost}",

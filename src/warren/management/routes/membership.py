@@ -10,7 +10,7 @@ from warren.management.caller import ADMINISTRATORS, MONITORS
 from warren.management.errors import Refusal, bad_request
 from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.overview import master_is_node, running_node
+from warren.management.routes.overview import node_in_path, running_node
 from warren.management.views.cluster import show_members
 from warren.management.views.overview import cluster_name
 from warren.server.sockets import CannotListenError
@@ -67,13 +67,13 @@ RESOURCES: Final = (
         rule=ADMINISTRATORS,
         exists=running_node,
         put=_maintain,
-        home=master_is_node,
+        node_of=node_in_path,
     ),
     Resource(
         path="/warren/nodes/{node}/reset",
         rule=ADMINISTRATORS,
         exists=running_node,
         post=_reset,
-        home=master_is_node,
+        node_of=node_in_path,
     ),
 )

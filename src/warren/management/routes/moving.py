@@ -177,20 +177,20 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_deaths,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
     Resource(
         path=_of_queue("move"),
         rule=VHOST_USERS,
         exists=queue_exists,
         post=_move,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
     Resource(
         path=_of_queue("redrive"),
         rule=VHOST_USERS,
         exists=queue_exists,
         post=_redrive,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
 )

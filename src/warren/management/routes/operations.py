@@ -15,7 +15,7 @@ from warren.management.cluster.sums import FIGURES, answers_of_all
 from warren.management.errors import Refusal, bad_request
 from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.overview import master_is_node, running_node
+from warren.management.routes.overview import node_in_path, running_node
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_moment
 from warren.model.logs import LEVELS, set_log_level
@@ -136,21 +136,21 @@ RESOURCES: Final = (
         path="/warren/nodes/{node}/vm-memory-high-watermark",
         rule=ADMINISTRATORS,
         exists=running_node,
-        home=master_is_node,
+        node_of=node_in_path,
         put=_set_watermark,
     ),
     Resource(
         path="/warren/nodes/{node}/disk-free-limit",
         rule=ADMINISTRATORS,
         exists=running_node,
-        home=master_is_node,
+        node_of=node_in_path,
         put=_set_disk_free_limit,
     ),
     Resource(
         path="/warren/nodes/{node}/log-level",
         rule=ADMINISTRATORS,
         exists=running_node,
-        home=master_is_node,
+        node_of=node_in_path,
         put=_set_log_level,
     ),
     Resource(
@@ -158,6 +158,6 @@ RESOURCES: Final = (
         rule=ADMINISTRATORS,
         exists=running_node,
         post=_stop,
-        home=master_is_node,
+        node_of=node_in_path,
     ),
 )

@@ -104,7 +104,7 @@ def known_node(call: Call) -> bool:
     return running_node(call) or call.parts["node"] in nodes_down(call)
 
 
-def master_is_node(call: Call) -> str:
+def node_in_path(call: Call) -> str:
     return call.parts["node"]
 
 
@@ -175,7 +175,7 @@ async def _queue_bytes(call: Call) -> int:
 
 
 def _of_node(path: str, handler: Handler) -> Resource:
-    return Resource(path=path, rule=MONITORS, exists=known_node, get=handler, home=master_is_node)
+    return Resource(path=path, rule=MONITORS, exists=known_node, get=handler, node_of=node_in_path)
 
 
 RESOURCES: Final = (

@@ -238,13 +238,13 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         is_change=False,
         post=_get,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
     Resource(
         path="/queues/{vhost}/{queue}/actions",
         rule=ADMINISTRATORS,
         exists=has_queue,
         post=_act,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
 )

@@ -38,7 +38,7 @@ NAME_BYTES_MAX: Final = 255
 
 
 def _figure(path: str) -> Callable[[AbstractQueue], Json]:
-    """What only its home knows of a queue."""
+    """What only its master knows of a queue."""
     get = attrgetter(path)
     return lambda queue: get(queue) if isinstance(queue, Queue) else LACKING
 
@@ -81,7 +81,7 @@ def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
     """As above, of what takes the node to know. `head_message_age` is there to be sorted by."""
     here, now_ms = node.config.name, node.context.clock.now_ms()
 
-    def home(queue: AbstractQueue) -> Json:
+    def master(queue: AbstractQueue) -> Json:
         return here if isinstance(queue, Queue) else last_master_of(queue.record, node)
 
     def policy(queue: AbstractQueue) -> Json:
@@ -90,7 +90,7 @@ def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
     def head_age(queue: AbstractQueue) -> Json:
         return queue.head_age_ms(now_ms) or 0 if isinstance(queue, Queue) else LACKING
 
-    return {"node": home, "policy": policy, "head_message_age": head_age, **_KEYS, **_RATES}
+    return {"node": master, "policy": policy, "head_message_age": head_age, **_KEYS, **_RATES}
 
 
 def _messages(queue: Queue) -> int:
@@ -111,9 +111,9 @@ def master_of_queue(call: Call) -> str:
 
 
 def queue_exists(call: Call) -> bool:
-    """One whose home is down is listed, but otherwise is as if it were not there.
+    """One whose master is down is listed, but otherwise is as if it were not there.
 
-    Raises 503 while another node is about to be its home.
+    Raises 503 while another node is about to be its master.
     """
     queue = find_queue(call)
     if queue is None:
@@ -220,13 +220,13 @@ RESOURCES: Final = (
         get=_show,
         put=_put,
         delete=_delete,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
     Resource(
         path="/queues/{vhost}/{queue}/contents",
         rule=VHOST_USERS,
         exists=queue_exists,
         delete=_purge,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
 )

@@ -100,18 +100,18 @@ async def _filter(call: Call) -> Any:
 
 
 async def _tell(
-    call: Call, cluster: Cluster, homes: dict[tuple[str, str], str], moves: list[Move]
+    call: Call, cluster: Cluster, masters: dict[tuple[str, str], str], moves: list[Move]
 ) -> None:
     """Each node hears of what it leads; who does not answer moves nothing."""
-    by_home: dict[str, list[Move]] = {}
+    by_master: dict[str, list[Move]] = {}
     for move in moves:
-        by_home.setdefault(homes[(move.vhost, move.queue)], []).append(move)
-    _move(cluster, by_home.pop(cluster.name, []))
+        by_master.setdefault(masters[(move.vhost, move.queue)], []).append(move)
+    _move(cluster, by_master.pop(cluster.name, []))
     question = question_of(call, _MOVE)
     for answer in await call.peers.ask_each(
         {
-            home: replace(question, body=msgspec.json.encode(list(map(asdict, told))))
-            for home, told in by_home.items()
+            master: replace(question, body=msgspec.json.encode(list(map(asdict, told))))
+            for master, told in by_master.items()
         }
     ):
         try:

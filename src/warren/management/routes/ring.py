@@ -45,6 +45,6 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=has_queue,
         get=_show,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
 )

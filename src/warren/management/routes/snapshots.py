@@ -104,6 +104,6 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_snapshot,
-        home=master_of_queue,
+        node_of=master_of_queue,
     ),
 )

@@ -100,7 +100,7 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_list,
-        home=master_of_stream,
+        node_of=master_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/groups/{group}",
@@ -110,6 +110,6 @@ RESOURCES: Final = (
         get=_get,
         put=_put,
         delete=_delete,
-        home=master_of_stream,
+        node_of=master_of_stream,
     ),
 )

@@ -134,7 +134,7 @@ def _copy_for(call: Call) -> StreamLog | None:
     return log if is_there else None
 
 
-def _home_of_records(call: Call) -> str:
+def _master_of_records(call: Call) -> str:
     return master_of_stream(call) if _copy_for(call) is None else call.node.config.name
 
 
@@ -236,20 +236,20 @@ RESOURCES: Final = (
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_show,
-        home=master_of_stream,
+        node_of=master_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/cuts",
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_cuts,
-        home=master_of_stream,
+        node_of=master_of_stream,
     ),
     Resource(
         path="/warren/streams/{vhost}/{queue}/records",
         rule=VHOST_USERS,
         exists=queue_exists,
         get=_records,
-        home=_home_of_records,
+        node_of=_master_of_records,
     ),
 )

@@ -95,7 +95,7 @@ def show_channel_in_full(
 def show_consumer(
     node: Node, place: ConsumerPlace, active: Collection[Consumer] = ()
 ) -> JsonObject:
-    """`active` are those that a home elsewhere has as the single active one of a queue."""
+    """`active` are those that a master elsewhere has as the single active one of a queue."""
     consumer = place.consumer
     record = consumer.queue.record
     is_active, status = _activity(consumer, active)
