@@ -213,6 +213,7 @@ class ClusterNode:
         self, name: QueueName, before: GroupRecord | None, host: NodeReplica | None
     ) -> None:
         self.stories.note(name, "group has ended")
+        self._invitations.pop(name, None)
         if before is not None:
             self.log.removed(name, before)
         if host is not None:
