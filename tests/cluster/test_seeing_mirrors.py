@@ -51,6 +51,22 @@ def declare(node: NodeProcess, name: str) -> None:
     node.api.must(node.api.put("queues", "/", name, body={"durable": True}))
 
 
+def test_each_node_tells_the_story_of_its_copy(cluster: ClusterOfNodes, prefix: str) -> None:
+    """What it heard and decided; of a queue that does not exist there is no story."""
+    name = f"{prefix}-told"
+    declare(cluster.nodes[1], name)
+    eventually(lambda: has_mirrors(cluster.nodes[0], name, 2, 2), "both mirrors are in sync")
+    told: dict[str, list[str]] = {}
+    for node in cluster.nodes:
+        story = node.api.must(node.api.get("warren", "queues", "/", name, "story"))
+        told[story["node"]] = [entry["text"] for entry in story["entries"]]
+    assert "leads" in told[NAMES[1]]
+    assert "joins its group" in told[NAMES[0]]
+    assert "joins its group" in told[NAMES[2]]
+    assert any(text.startswith("decides Invite") for text in told[NAMES[1]])
+    assert cluster.nodes[0].api.get("warren", "queues", "/", "nosuch", "story").status == 404
+
+
 def test_every_node_shows_where_a_queue_is_led_and_mirrored(
     cluster: ClusterOfNodes, prefix: str
 ) -> None:
