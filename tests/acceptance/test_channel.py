@@ -21,6 +21,41 @@ def test_a_channel_closed_by_an_error_can_be_opened_again(raw: ConnectRaw, names
     client.call(1, "channel.open")
 
 
+def test_a_close_that_crosses_the_brokers_own_is_answered_and_the_number_stays_taken(
+    raw: ConnectRaw, names: Names
+) -> None:
+    """A client that pipelines open, a mistake and close gets both closes right, as with RabbitMQ.
+
+    Its close-ok answers the broker's close; only then may the number be used again.
+    """
+    client = raw()
+    client.send(1, "queue.declare", queue=names("missing"), passive=True)
+    client.send(1, "channel.close", reply_code=200, reply_text="done")
+    assert client.expect(1, "channel.close").reply_code == 404
+    client.expect(1, "channel.close-ok")
+    client.send(1, "channel.close-ok")
+    client.call(1, "channel.open")
+
+
+def test_a_number_is_taken_until_the_brokers_close_is_answered(
+    raw: ConnectRaw, names: Names
+) -> None:
+    client = raw()
+    client.send(1, "queue.declare", queue=names("missing"), passive=True)
+    client.send(1, "channel.close", reply_code=200, reply_text="done")
+    client.expect(1, "channel.close")
+    client.expect(1, "channel.close-ok")
+    client.send(1, "channel.open")
+    client.expect_connection_close(504)
+
+
+def test_a_stray_close_ok_after_a_close_is_ignored(raw: ConnectRaw) -> None:
+    client = raw()
+    client.call(1, "channel.close", reply_code=200, reply_text="done")
+    client.send(1, "channel.close-ok")
+    client.call(1, "channel.open")
+
+
 def test_more_channels_than_negotiated_end_the_connection(raw: ConnectRaw) -> None:
     """T022: two negotiated, the third open is refused with 530."""
     client = raw(Login(channel_max=2), channels=2)

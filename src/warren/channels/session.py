@@ -62,6 +62,8 @@ class Session:
         self.intake = Intake(self)
         self._news: list[tuple[Channel, Method]] = []
         self.channels = self.intake.channels
+        self._closed: set[int] = set()
+        """Numbers of channels that are closed, and were not opened again: at most channel_max."""
 
     def require(self, channel: Channel, kind: ResourceKind, name: str, permission: Access) -> None:
         """Check a permission once per channel and topology version."""
@@ -171,6 +173,9 @@ class Session:
     def _handle_channel_method(self, event: MethodFrame, ids: tuple[int, int]) -> None:
         channel = self.channels.get(event.channel)
         if channel is None:
+            if ids in (CHANNEL_CLOSE, CHANNEL_CLOSE_OK) and event.channel in self._closed:
+                self._handle_late_close(event.channel, ids)
+                return
             if ids != CHANNEL_OPEN:
                 raise channel_error("expected 'channel.open'")
             decode_method(event.payload)
@@ -178,12 +183,20 @@ class Session:
         elif ids == CHANNEL_OPEN:
             raise channel_error("second 'channel.open' seen")
         elif channel.is_closing:
-            if ids in (CHANNEL_CLOSE, CHANNEL_CLOSE_OK):
-                self.forget_channel(channel)
+            # A close of the client that crossed ours is answered, and ours is still to be: only
+            # close-ok frees the number, as in RabbitMQ.
             if ids == CHANNEL_CLOSE:
                 self.send(channel, commands.Channel.CloseOk())
+            elif ids == CHANNEL_CLOSE_OK:
+                self.forget_channel(channel)
+                self._closed.discard(event.channel)
         elif ids not in SERVER_CONTENT:
             self._dispatch(channel, decode_method(event.payload), ids)
+
+    def _handle_late_close(self, number: int, ids: tuple[int, int]) -> None:
+        """The client closed the channel already: answer a second close, ignore a stray close-ok."""
+        if ids == CHANNEL_CLOSE:
+            self.output.method(number, encode_method(commands.Channel.CloseOk()))
 
     def _dispatch(self, channel: Channel, method: Method, ids: tuple[int, int]) -> None:
         handler = HANDLERS.get(type(method))
@@ -233,6 +246,7 @@ class Session:
         host.admit_channel()
         channel = Channel(self, number)
         self.channels[number] = channel
+        self._closed.discard(number)
         channel_created(channel)
         open_ok = commands.Channel.OpenOk()
         open_ok.channel_id = ""  # pamqp insists on "0", RabbitMQ sends nothing
@@ -255,4 +269,5 @@ class Session:
             self.vhost.activity.channel_closed(channel.counters)
             self.host.release_channel()
             channel_closed(channel)
+            self._closed.add(channel.number)
         self.host.reader.forget_channel(channel.number)
