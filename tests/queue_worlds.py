@@ -12,7 +12,7 @@ from backing_worlds import OnDisk
 from broker_world import BrokerWorld, RecordingHost
 from link_world import LinkWorld
 from stream_world import StreamWorld
-from warren.channels.reply_to import ReplyConsumer, ReplyDesk, ReplyRegistry
+from warren.channels.reply_registry import ReplyConsumer, ReplyDesk, ReplyRegistry
 from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue, Answer
