@@ -65,7 +65,7 @@ class Scenario:
         world.network.mend_all()
         world.settle()
         for peer in world.members:
-            peer.broadcast()
+            peer.broadcast_now()
         world.settle()
         if any(p.is_member for p in world.peers.values()):
             world.witness.at_rest()
@@ -79,6 +79,8 @@ class Scenario:
         peer = leader if self.random.random() < 0.6 else self._someone()
         if peer is not None:
             peer.broadcast(self.random.randint(1, 8))
+            if self.random.random() < 0.3:
+                peer.broadcast_now()
 
     def _come(self) -> None:
         free = [n for n in NODES if n not in self.world.by_node or not self._is_used(n)]

@@ -96,6 +96,11 @@ class Peer:
             self.tell(Broadcast(self.journal.next_payload(), 100))
         self.world.schedule.soon(1_000, lambda: self.tell(Idle()))
 
+    def broadcast_now(self) -> None:
+        """Broadcast one payload without waiting for the turn to end."""
+        self.tell(Broadcast(self.journal.next_payload(), 100))
+        self.tell(Idle())
+
     def _end(self) -> None:
         self.is_alive = False
 
