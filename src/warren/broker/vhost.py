@@ -83,7 +83,7 @@ class VirtualHost:
         return self._queue_operations.lookup(name, connection_id)
 
     def queues_here(self) -> list[Queue]:
-        """Those whose master is this node."""
+        """Return the queues that this node serves."""
         return [queue for queue in self.queues.values() if isinstance(queue, Queue)]
 
     def named(self, record: QueueRecord) -> QueueRecord:
@@ -126,7 +126,7 @@ class VirtualHost:
         return await self._queue_operations.drop_lost(is_lost)
 
     async def renew_queue(self, name: str) -> bool:
-        """Whether a queue that is not durable ends with its master has changed."""
+        """Store the record of a transient queue again: with which node it ends has changed."""
         return await self._writer.renew_queue(name)
 
     async def queue_unused(self, queue: Queue) -> None:

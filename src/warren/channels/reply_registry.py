@@ -88,7 +88,7 @@ class ReplyRegistry:
         return self._consumers.get(address)
 
     def __contains__(self, address: str) -> bool:
-        """Of other nodes it is known only whether they are up."""
+        """True if the address leads to a channel here, or to another node that is up."""
         return bool(self.route(address))
 
     def _elsewhere(self, address: str) -> AbstractQueue | None:

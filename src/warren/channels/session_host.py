@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SessionHost(Protocol):
-    """What the session asks of the connection it belongs to."""
+    """The part of a connection that its session uses."""
 
     connection_id: str
     user: User
@@ -31,7 +31,7 @@ class SessionHost(Protocol):
 
     @property
     def full_name(self) -> str:
-        """What operators know the connection by."""
+        """Name under which operators know the connection."""
         ...
 
     def pid(self, channel_number: int = 0) -> str:

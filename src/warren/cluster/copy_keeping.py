@@ -37,7 +37,7 @@ INVITATION_MS_MAX: Final = 5_000
 
 
 class PlanSurroundings(Protocol):
-    """What plans ask of their node and are answered at once."""
+    """The part of a node that plans ask, and that answers at once."""
 
     choose: Choose
 
@@ -70,7 +70,7 @@ class CopyKeeping:
         """Transient queues whose record is being stored without a lease."""
 
     def under_way(self, name: QueueName) -> UnderWay:
-        """What this node is doing about a queue's copies already."""
+        """Return what this node is doing about a queue's copies already."""
         host = self._node.replicas.get(name)
         if host is None:
             return UnderWay(is_beginning=name in self._beginning)
@@ -102,7 +102,7 @@ class CopyKeeping:
             self.plan(name)
 
     def overlooked(self) -> list[tuple[QueueName, Step]]:
-        """What plans made now would do: nothing, unless a change was overlooked."""
+        """Return what plans made now would do: nothing, unless a change was overlooked."""
         if not self._node.may_plan():
             return []
         names = dict.fromkeys((*self._view.topology.names_here(), *self._node.replicas))

@@ -67,7 +67,7 @@ Step: TypeAlias = BeginGroup | Invite | ExpelMember | HandOverTo | Synchronise |
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """What a queue's replica on this node is, and what has been asked for already."""
+    """The state of a queue's replica on this node, and what has been asked for already."""
 
     group: GroupRecord | None = None
     """The record by which this node leads; None if it has no replica, or does not lead."""

@@ -92,7 +92,7 @@ _log = EventLog("mirror")
 
 
 class Surroundings(PlanSurroundings, Protocol):
-    """What the machine asks of its node and is answered at once."""
+    """The part of a node that the machine asks, and that answers at once."""
 
     def is_disk_doubtful(self, vhost: str) -> bool:
         """True if the disk has refused a write and taken none since."""
@@ -367,7 +367,7 @@ class ClusterNode:
         self.copies.plan_all(vhost)
 
     def overlooked(self) -> list[tuple[QueueName, Step]]:
-        """What plans made now would do: nothing, unless a change was overlooked."""
+        """Return what plans made now would do: nothing, unless a change was overlooked."""
         return self.copies.overlooked()
 
     def may_plan(self) -> bool:

@@ -62,7 +62,7 @@ class Registry(Protocol):
 
 
 class ReplicaParts:
-    """What all replicas of a node share."""
+    """Parts that all replicas of a node share."""
 
     def __init__(
         self,

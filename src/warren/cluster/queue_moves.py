@@ -53,7 +53,7 @@ class LinksOfNode(Protocol):
 
 
 class Clients(Protocol):
-    """What clients have of the queues of this node, here and on other nodes."""
+    """Deliveries that clients have of the queues of this node, here and on other nodes."""
 
     def deliveries(self) -> Iterable[Deliveries]: ...
 

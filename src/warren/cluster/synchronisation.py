@@ -22,7 +22,7 @@ _log = EventLog("mirror")
 
 
 class SyncSurroundings(Protocol):
-    """What synchronisation depends on besides the queue."""
+    """Conditions of the node on which synchronisation depends."""
 
     @property
     def is_memory_short(self) -> bool: ...
@@ -116,7 +116,7 @@ class Synchronisation:
 
 @dataclass(frozen=True, slots=True)
 class SyncOfNode:
-    """What the synchronisations of all queues of a node share."""
+    """Parts that the synchronisations of all queues of a node share."""
 
     terms: SyncTerms
     around: SyncSurroundings

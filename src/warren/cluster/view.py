@@ -69,7 +69,7 @@ class StoredGroup(NamedTuple):
 
 @dataclass(slots=True)
 class ViewChange:
-    """What a change of the store has changed in the view."""
+    """The difference that a change of the store made to the view."""
 
     groups: list[tuple[QueueName, GroupRecord | None]] = field(default_factory=list)
     """Groups that changed, each with its record before."""

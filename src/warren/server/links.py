@@ -66,7 +66,7 @@ _log = EventLog("link")
 
 
 class LinkListener(Protocol):
-    """What the node hears of its links, and what links ask it."""
+    """The node, as far as its links tell it of changes and ask it."""
 
     def applied(self, node: str, revision: int) -> None:
         """Another node's topology has come to this revision of the store."""
@@ -77,7 +77,7 @@ class LinkListener(Protocol):
         ...
 
     def greetings(self) -> Sequence[Control]:
-        """What a node is told as soon as there is a link to it."""
+        """Return the controls that a node is told as soon as there is a link to it."""
         ...
 
     def process_gone(self, node: str) -> None:

@@ -33,7 +33,7 @@ _log = EventLog("cluster")
 
 
 class QueuesOfNodes(Protocol):
-    """What becomes of queues when a node is forgotten."""
+    """Queues, as far as forgetting a node concerns them."""
 
     def is_only_on(self, record: QueueRecord, node: str) -> bool:
         """True if the queue is lost without that node."""

@@ -69,7 +69,7 @@ class Call(NamedTuple):
 
 
 class LinkClientListener(Protocol):
-    """What the node of an `LinkClient` hears of it."""
+    """The node of a `LinkClient`, as far as it hears of it."""
 
     def applied(self, node: str, revision: int) -> None:
         """The other node's topology has come to this revision of the store."""
