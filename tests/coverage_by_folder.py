@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
         if file.missing and file.folder == wanted:
             print(f"{file.path}: {runs_of(file.missing)}")
     folders = by_folder(files)
-    print(f"coverage of lines by unit tests, contracts and simulations:\n{table(folders)}")
+    print(f"coverage of lines by unit tests and contracts:\n{table(folders)}")
     problems = below_floor(folders)
     print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
     return 1 if problems else 0

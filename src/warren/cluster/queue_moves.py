@@ -202,7 +202,7 @@ class QueueMoves:
         return master
 
     def _unacked_of(self, queue: Queue) -> list[QueuedMessage]:
-        """What clients have of a queue: its backing does not know, their channels do."""
+        """Return what clients have of a queue: its backing does not know, their channels do."""
         unacked = [q for each in self._clients.deliveries() for q in each.unacked.values()]
         return [queued for queued in unacked if queued.holder.queue is queue]
 

@@ -29,7 +29,7 @@ _LEVEL: Final = one_of(*LEVELS)
 
 
 class Refusal(NamedTuple):
-    """What to do about a key that is refused, and the values with which it is accepted."""
+    """Remedy for a key that is refused, and the values with which it is accepted."""
 
     remedy: str
     accepted: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Answer]):
     path: str
-    """As HTTP/2 names it: /package.Service/Method."""
+    """Path of the method in HTTP/2: /package.Service/Method."""
     read: Callable[[bytes], Answer]
     """Raises BadMessage."""
 

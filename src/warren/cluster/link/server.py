@@ -95,7 +95,7 @@ class Surroundings(Protocol):
         ...
 
     def becomes_master(self, control: OpenQueue, again: Callable[[OpenQueue], None]) -> bool:
-        """Whether this node is about to be the queue's master; then `again` is called."""
+        """True if this node is about to be the queue's master; then `again` is called."""
         ...
 
     def inquired(self, control: OfAsker) -> None:
@@ -154,7 +154,7 @@ class LinkServer:
             handle.close()
 
     def moved(self, queue: Queue) -> None:
-        """It has another master, which says what has become of all that was sent here."""
+        """Close a queue that has another master, which answers for all that was sent here."""
         for handle in tuple(self._handles.values()):
             if handle.queue is queue:
                 self._close(handle.number)

@@ -59,7 +59,7 @@ async def consumers_everywhere(call: Call, queue: Queue) -> list[Json]:
 
 
 async def active_elsewhere(call: Call, consumers: Iterable[Consumer]) -> set[Consumer]:
-    """Those of them that the master of their queue, which is elsewhere, has as the active one."""
+    """Return those that the master of their queue, on another node, has as the active one."""
     waiting: list[tuple[Consumer, RemoteQueue]] = []
     for consumer in consumers:
         queue = consumer.queue

@@ -37,7 +37,7 @@ def stream_copy_of(queue: AbstractQueue, node: Node) -> StreamMirror | None:
 
 
 def sync_of(queue: AbstractQueue, node: Node) -> Synchronisation | None:
-    """Of a queue that is mirrored, and led by this node."""
+    """Return the synchronisation of a mirrored queue that this node leads, or None."""
     if node.cluster is None:
         return None
     return node.cluster.node.sync_of((queue.record.vhost, queue.record.name))

@@ -38,7 +38,7 @@ NAME_BYTES_MAX: Final = 255
 
 
 def _figure(path: str) -> Callable[[AbstractQueue], Json]:
-    """What only its master knows of a queue."""
+    """Return a figure of a queue that only its master knows."""
     get = attrgetter(path)
     return lambda queue: get(queue) if isinstance(queue, Queue) else LACKING
 

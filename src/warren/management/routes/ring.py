@@ -22,7 +22,7 @@ async def _show(call: Call) -> JsonObject:
 
 
 async def _tell_story(call: Call) -> JsonObject:
-    """What this node has heard and decided about the queue's copies; other nodes have their own."""
+    """Tell what this node has heard and decided about the queue's copies."""
     queue = find_queue(call)
     if queue is None:
         raise no_such_object()
