@@ -216,7 +216,6 @@ class QueueMoves:
         follow_freezing(queue, master)
         vhost.replace_queue(queue)
         consumers, unconfirmed = remote.give_up_here()
-        remote.asker.moved_here(remote)
         for entry in unconfirmed:
             _publish_again(queue, master, entry, entry.number <= remote.doubtful)
         for consumer in consumers:

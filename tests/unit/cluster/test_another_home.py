@@ -10,6 +10,7 @@ import pytest
 
 from broker_world import BrokerWorld
 from link_world import LinkWorld, Outcomes, RemoteClient, message
+from warren.cluster.link.client import LinkClient
 from warren.cluster.link.control import CloseQueue, OpenQueue, encode_control
 from warren.cluster.link.remote_queue import RemoteQueue
 from warren.model.errors import QueueGone
@@ -147,7 +148,6 @@ async def test_a_consumer_comes_home_that_the_last_home_was_being_asked_to_serve
     resuming = asyncio.ensure_future(remote.resume_consumers())
     await asyncio.sleep(0)
     consumers, _ = remote.give_up_here()
-    other.asker.moved_here(remote)
     await asyncio.wait_for(resuming, 60)
     assert (consumers, cancelled) == ([consumer], [])
 
@@ -189,3 +189,26 @@ async def test_consumers_asked_for_at_one_home_and_served_by_the_next_are_told_a
     await other.ask(remote.resume_consumers())
     assert (second.consumer_count, cancelled) == (2, [])
     assert set(remote.consumers.values()) == {served, asking}
+
+
+async def test_a_question_that_begins_after_the_queue_has_come_home_is_asked_again_there(
+    link: LinkWorld, other: LinkWorld
+) -> None:
+    """What is asked is a coroutine, and a node may be promoted before its first step."""
+    remote, _, _ = await mirrored(link, other)
+    starting = remote.start_consumer(consumer_of(remote, RemoteClient(), []), nothing)
+    remote.give_up_here()
+    with pytest.raises(QueueGone):
+        await asyncio.wait_for(starting, 60)
+
+
+async def test_who_waits_for_a_home_hears_that_the_queue_is_deleted(
+    link: LinkWorld, other: LinkWorld
+) -> None:
+    remote, _, _ = await mirrored(link, other)
+    remote.move(LinkClient("", asyncio.get_running_loop().create_future))
+    question = asyncio.ensure_future(remote.counts())
+    await asyncio.sleep(0)
+    remote.delete()
+    with pytest.raises(QueueGone):
+        await asyncio.wait_for(question, 60)

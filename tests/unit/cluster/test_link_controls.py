@@ -331,7 +331,7 @@ async def test_a_question_about_a_queue_that_has_come_to_this_node_is_asked_agai
     _, remote = await link.declared()
     question = asyncio.ensure_future(remote.counts())
     await asyncio.sleep(0)
-    link.asker.moved_here(remote)
+    link.asker.drop_questions(remote)
     with pytest.raises(QueueGone):
         await question
 

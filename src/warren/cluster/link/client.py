@@ -225,7 +225,12 @@ class LinkClient:
         make: Callable[[int], Request],
         answered: Callable[[], None] | None = None,
     ) -> tuple[int, ...]:
-        """Ask; raises the AMQP error that the master answers with, or that it is down."""
+        """Ask; raises the AMQP error that the master answers with, or that it is down.
+
+        A coroutine begins a turn after it was made, and the queue may have come here by then.
+        """
+        if queue.is_here or queue.is_deleted:
+            raise _gone(queue)
         if queue.handle == 0 and not self.open(queue):
             raise _home_down(queue)
         number = next(self._call_numbers)
@@ -277,8 +282,8 @@ class LinkClient:
         if is_in_use and queue.handle == 0:
             to.open(queue)
 
-    def moved_here(self, queue: RemoteQueue) -> None:
-        """The queue is on this node now: whoever has asked for it finds it there."""
+    def drop_questions(self, queue: RemoteQueue) -> None:
+        """The queue is on this node now, or nowhere: whoever has asked looks it up again."""
         for number, call in tuple(self._calls.items()):
             if call.queue is queue:
                 self._fail(number, _gone(queue))

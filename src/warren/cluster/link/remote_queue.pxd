@@ -21,6 +21,7 @@ cdef class Unconfirmed:
 cdef class RemoteQueue(AbstractQueue):
     cdef public object asker
     cdef public bint is_mirrored
+    cdef public bint is_here
     cdef public uint16_t handle
     cdef public OutputType output
     cdef public str origin

@@ -78,6 +78,8 @@ class RemoteQueue(AbstractQueue):
         self.counters = MessageCounters()
         self.asker = asker
         self.is_deleted = False
+        self.is_here = False
+        """Whether this node has become its master: then another object is the queue."""
         self.is_mirrored = False
         """Whether somebody else will be its master when the one it has is lost."""
         self.handle = 0
@@ -212,6 +214,7 @@ class RemoteQueue(AbstractQueue):
 
     def give_up_here(self) -> tuple[list[Consumer], list[Unconfirmed]]:
         """This node has become its master: whom to serve, and what was on its way elsewhere."""
+        self.is_here = True
         self._note_sent()
         self._cancel_those_who_asked()
         consumers = [*self.consumers.values(), *self._resuming]
@@ -227,6 +230,7 @@ class RemoteQueue(AbstractQueue):
         self.consumers.clear()
         self._names.clear()
         self.asker.close(self)
+        self.asker.drop_questions(self)
         return consumers, unconfirmed
 
     def _cancel_those_who_asked(self) -> None:
@@ -485,6 +489,8 @@ class RemoteQueue(AbstractQueue):
         self._cancel_consumers()
         self.settled(self.number, True, False)
         self.asker.close(self)
+        if self.asker.output is None:
+            self.asker.drop_questions(self)  # nobody is there who could answer
         self.lost()
 
 
