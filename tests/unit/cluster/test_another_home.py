@@ -113,6 +113,22 @@ async def test_a_home_that_is_one_no_more_answers_nothing_and_says_so_when_asked
     assert taken(second) == [(b"1", True)]
 
 
+async def test_a_home_that_was_frozen_with_answers_due_and_is_one_no_more_keeps_them(
+    link: LinkWorld, other: LinkWorld
+) -> None:
+    remote, first, _ = await mirrored(link, other)
+    outcomes = Outcomes()
+    remote.publish(message(b"0"), outcomes, 0)
+    link.to_home()
+    link.to_asker()
+    link.to_home()
+    assert link.around.due
+    first.stop()
+    link.delegate.moved(first)
+    link.to_asker()
+    assert outcomes.confirms == []
+
+
 async def test_a_handle_that_was_closed_is_not_opened_when_the_queue_comes_home(
     link: LinkWorld,
 ) -> None:

@@ -17,6 +17,7 @@ cdef class LinkChannel:
     cdef public LinkPublishes inbox
     cdef public DeliveriesType deliveries
     cdef public dict consumers
+    cdef public bint is_closed
     @cython.locals(deliveries=DeliveriesType)
     cpdef object acked(self, uint64_t first, Py_ssize_t count)
 

@@ -34,6 +34,7 @@ class LinkChannel:
         self.inbox = inbox
         self.deliveries = Deliveries(number, output, clock, MessageCounters())
         self.consumers: dict[str, LinkConsumer] = {}
+        self.is_closed = False
 
     def acked(self, first: int, count: int) -> None:
         """Passes over what it does not know: an earlier handle's, of a queue declared again."""
@@ -41,9 +42,12 @@ class LinkChannel:
         deliveries.settle_acked(deliveries.take_run(first, count))
 
     def flush(self) -> None:
-        self.inbox.flush(self.number, self.deliveries.output)
+        """Answer publishes, unless another node answers for them by now."""
+        if not self.is_closed:
+            self.inbox.flush(self.number, self.deliveries.output)
 
     def close(self) -> None:
+        self.is_closed = True
         self.inbox.detach()
         for consumer in self.consumers.values():
             self.queue.remove_consumer(consumer)
