@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
@@ -41,6 +43,25 @@ def test_a_limit_shared_by_the_channel(channel: BlockingChannel, names: Names) -
     channel.basic_ack(max(message.method.delivery_tag for message in held), multiple=True)
     await_together(6, *inboxes)
     assert sum(len(inbox.bodies) for inbox in inboxes) == 6
+
+
+def test_a_shared_limit_serves_all_queues_of_the_channel(raw: ConnectRaw, names: Names) -> None:
+    """T102: prefetch 1, global, three queues with a backlog: none is left waiting for the others."""
+    client = raw()
+    queues = [names(f"queue-{number}") for number in range(3)]
+    client.call(1, "basic.qos", prefetch_count=1, global_=True)
+    for queue in queues:
+        client.call(1, "queue.declare", queue=queue)
+        for _ in range(60):
+            client.publish(1, queue.encode(), routing_key=queue)
+    for queue in queues:
+        client.send(1, "basic.consume", queue=queue, nowait=True)
+    served: Counter[bytes] = Counter()
+    for _ in range(60):
+        delivery = client.expect_content(1, "basic.deliver")
+        served[delivery.body] += 1
+        client.send(1, "basic.ack", delivery_tag=delivery.method.delivery_tag)
+    assert min(served[queue.encode()] for queue in queues) >= 3, served
 
 
 def test_both_limits_together(channel: BlockingChannel, names: Names) -> None:

@@ -24,5 +24,6 @@ cdef class Holder:
     cdef public AbstractQueue queue
     cdef public Py_ssize_t unacked
     cdef public bint is_parked
+    cdef public bint awaits_room
     cdef public bint counts_for_prefetch
     cpdef object wake(self)

@@ -202,6 +202,7 @@ class Holder:
         self.queue = queue
         self.unacked = 0
         self.is_parked = False
+        self.awaits_room = False
         self.counts_for_prefetch = False
 
     def wake(self) -> None:

@@ -30,6 +30,7 @@ class Consumer(Holder):
         self.queue = queue
         self.unacked = 0
         self.is_parked = False
+        self.awaits_room = False
         self.counts_for_prefetch = not no_ack
         self.deliveries = deliveries
         self.tag = tag
@@ -55,7 +56,7 @@ class Consumer(Holder):
         if deliveries.output.is_congested:
             deliveries.output.waiting.append(self)
         elif not deliveries.has_room():
-            deliveries.waiting.append(self)
+            deliveries.await_room(self)
         # Else its own prefetch is full, and the next settled delivery wakes it.
 
     def wake(self) -> None:

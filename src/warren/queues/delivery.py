@@ -17,7 +17,6 @@ from warren.wire.codec import OutputBuffer, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.queues.boundary import AbstractQueue, Holder
-    from warren.queues.consumers import Consumer
 
 
 Run: TypeAlias = list[QueuedMessage]
@@ -50,7 +49,7 @@ class Deliveries:
         # basic.qos with global=true: a window shared by all consumers of the channel; 0 = none.
         self.prefetch_limit = 0
         self.prefetch_used = 0
-        self.waiting: list[Consumer] = []
+        self.waiting: list[Holder] = []
         self.trace: TraceSwitch = NEVER_TRACED
         # Whose deliveries these are, for those who trace them.
         self.channel: object = None
@@ -154,7 +153,7 @@ class Deliveries:
             if holder.counts_for_prefetch:
                 self.prefetch_used -= 1
             if holder.is_parked:
-                self.waiting.append(holder)
+                self.await_room(holder)
             if holder.queue is not queue:
                 queue = holder.queue
                 run = []
@@ -162,13 +161,31 @@ class Deliveries:
             run.append(queued)
         return runs
 
+    def await_room(self, holder: Holder) -> None:
+        """Put a parked consumer at the end of the line, unless it stands in it."""
+        if not holder.awaits_room:
+            holder.awaits_room = True
+            self.waiting.append(holder)
+
     def wake_waiting(self) -> None:
+        """Wake parked consumers, longest waiting first, while the shared window has room.
+
+        A consumer that is woken takes what room there is and goes to the end of the line when it
+        is parked again. Those that are left keep their places before it, so that all queues of the
+        channel are served in rotation.
+        """
         if not self.waiting:
             return
         if self.prefetch_limit != 0 and self.prefetch_used >= self.prefetch_limit:
             return
         waiting = self.waiting
         self.waiting = []
-        for consumer in waiting:
-            if consumer.is_parked:
-                consumer.wake()
+        served = 0
+        for holder in waiting:
+            served += 1
+            holder.awaits_room = False
+            if holder.is_parked:
+                holder.wake()
+                if self.prefetch_limit != 0 and self.prefetch_used >= self.prefetch_limit:
+                    self.waiting = waiting[served:] + self.waiting
+                    return
