@@ -118,3 +118,34 @@ def test_returns_come_at_commit(raw: ConnectRaw, names: Names) -> None:
     client.send(1, "tx.commit")
     assert client.expect_content(1, "basic.return").body == b"back"
     client.expect(1, "tx.commit-ok")
+
+
+def test_a_queue_that_goes_before_the_commit_makes_a_publish_unroutable(
+    raw: ConnectRaw, names: Names
+) -> None:
+    """T079: routable when it was published, not when it is committed: returned with 312."""
+    client, queue = transactional(raw, names)
+    client.publish(1, b"back", routing_key=queue, mandatory=True)
+    client.publish(1, b"dropped", routing_key=queue)
+    client.call(2, "queue.delete", queue=queue)
+    client.send(1, "tx.commit")
+    returned = client.expect_content(1, "basic.return")
+    assert (returned.method.reply_code, returned.body) == (312, b"back")
+    client.expect(1, "tx.commit-ok")
+
+
+def test_a_commit_finds_queues_by_the_names_of_the_publish(raw: ConnectRaw, names: Names) -> None:
+    """T090: a queue declared anew gets the message, one that was bound since does not."""
+    client, queue = transactional(raw, names)
+    exchange, late = names("exchange"), names("late")
+    client.call(2, "exchange.declare", exchange=exchange, type="fanout")
+    client.call(2, "queue.bind", queue=queue, exchange=exchange)
+    client.publish(1, b"once", exchange=exchange)
+    client.call(1, "basic.qos")  # the publish is done
+    client.call(2, "queue.delete", queue=queue)
+    for name in (queue, late):
+        client.call(2, "queue.declare", queue=name)
+    client.call(2, "queue.bind", queue=late, exchange=exchange)
+    client.call(1, "tx.commit")
+    assert bodies(client, 2, queue) == [b"once"]
+    assert bodies(client, 2, late) == []

@@ -64,6 +64,7 @@ class Transaction:
         return None
 
     def _publish(self, message: Message, route: Route) -> None:
+        route = self._route_now(route)
         if not route.queues:
             unroutable(self._channel, message)
         self._channel.count(route, 1)
@@ -71,6 +72,18 @@ class Transaction:
             outcome = queue.publish(message, self, 0)
             self._pending += outcome == PENDING
             self._is_partial |= outcome == REJECTED
+
+    def _route_now(self, route: Route) -> Route:
+        """Look the queues up by name again: since the publish some may have gone, or moved.
+
+        The publish decides which names get the message, the commit which queues have these names,
+        as in RabbitMQ: a queue that was declared anew gets it, one that was bound since does not.
+        """
+        known = self._channel.vhost.queues
+        queues = tuple(
+            now for queue in route.queues if (now := known.get(queue.record.name)) is not None
+        )
+        return route if queues == route.queues else Route(queues, route.counters)
 
     def confirmed(self, sequence: int) -> None:
         self._pending -= 1
