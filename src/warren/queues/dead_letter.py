@@ -1,22 +1,27 @@
 """What a dead message becomes before it is published again: pure functions, no queues.
 
-Every death leaves a trace in the header `x-death`: an array of tables, newest first, one for each
-(queue, reason) the message died of. Dying again of the same pair counts that table up and moves
-it to the front, where its time, exchange and keys stay those of the first such death. The very
-first death is also kept in `x-first-death-*`. (RabbitMQ 3.10 shuffles the tables behind the
-first one whenever there are more than two; what its documentation promises is done here.)
+Every death leaves a trace in the header `x-death`: an array of tables, one for each (queue, reason)
+the message died of. The latest is at the front. Dying again of the same pair counts that table up
+and moves it to the front, where its time, exchange and keys stay those of the first such death. The
+very first death is also kept in `x-first-death-*`.
+
+The tables behind the front are reversed at each death, since that is what RabbitMQ 3.10 does: it
+groups the former tables by (queue, reason) with a fold that builds its list backwards. The order
+is kept for its own sake (a client may index the array) and because cycles are found by it.
 
 A message may die in a circle: a queue expires it to an exchange that routes it back. If nobody
 rejects it on the way, it would go round for ever. The trace tells: a queue that is in it, with no
-rejection from the newest death down to that one, has been reached by machinery alone, and is
+rejection from the front of the array to that table, has been reached by machinery alone, and is
 skipped as a target. A death by rejection may always return: some consumer wanted it so.
 
 Clients can write `x-death` too, and some turn it into a string when they publish a message again.
-What is not an array is replaced; what in the array is not a table is kept and means nothing.
+What is not an array is replaced; what in the array is not a table is kept and means nothing. Tables
+of brokers before 3.6 have no `count`: two or more tables get the number of their like.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -106,41 +111,50 @@ def _record_death(headers: Table, death: Table) -> Table:
             field = death.get(name)
             assert field is not None, "every death is described with them"
             headers = headers.replacing(_FIRST_DEATH + name, field)
-    deaths = _deaths_in(headers)
-    same, others = _gather(deaths, _identity(death))
-    newest = _count_up(same) if same else death
-    return headers.replacing(_X_DEATH, array((Field("F", newest), *others)))
+    if former is None or former.kind != "A":
+        return headers.replacing(_X_DEATH, array((Field("F", death),)))
+    identity = _identity(death)
+    latest = death
+    others: list[Field] = []
+    for field in _grouped(_deaths_in(headers)):
+        if isinstance(field.value, Table) and _identity(field.value) == identity:
+            latest = _counted_up(field.value)
+        else:
+            others.append(field)
+    # From the second death on RabbitMQ sorts the names of the table at the front.
+    latest = Table(sorted(latest, key=lambda item: _raw(item[0])))
+    return headers.replacing(_X_DEATH, array((Field("F", latest), *others)))
 
 
-def _gather(
-    deaths: Sequence[Field], identity: tuple[FieldData, FieldData]
-) -> tuple[list[Table], list[Field]]:
-    """Former deaths of this identity, and one of each other in their order.
+def _grouped(deaths: Sequence[Field]) -> Sequence[Field]:
+    """Return the first table of each identity, with a count, in reversed order.
 
     A message of an old broker, or of a creative client, may have several tables for one identity.
+    A single table is returned as it is, even without a count.
     """
-    same: list[Table] = []
-    others: list[Field] = []
-    seen: set[tuple[FieldData, FieldData]] = set()
+    if len(deaths) < 2:
+        return deaths
+    tables = Counter(_identity(field.value) for field in deaths if isinstance(field.value, Table))
+    grouped: list[Field] = []
     for field in deaths:
         if not isinstance(field.value, Table):
-            others.append(field)
-            continue
-        found = _identity(field.value)
-        if found == identity:
-            same.append(field.value)
-        elif found not in seen:
-            seen.add(found)
-            others.append(field)
-    return same, others
+            grouped.append(field)
+        elif alike := tables.pop(_identity(field.value), 0):
+            grouped.append(Field("F", _with_count(field.value, alike)))
+    grouped.reverse()
+    return grouped
 
 
-def _count_up(deaths: Sequence[Table]) -> Table:
-    """The newest of these tables, counted up; without a count, each table was one death."""
-    field = deaths[0].get("count")
-    count = field.value if field is not None and field.is_integer else len(deaths)
+def _with_count(death: Table, alike: int) -> Table:
+    return death if "count" in death else Table([("count", long(alike)), *death])
+
+
+def _counted_up(death: Table) -> Table:
+    """Add one to the count; a table without a count that means anything begins with 1."""
+    field = death.get("count")
+    count = field.value if field is not None and field.is_integer else 0
     assert isinstance(count, int), "an integer type holds an integer"
-    return deaths[0].replacing("count", long(min(count + 1, _COUNT_MAX)))
+    return death.replacing("count", long(min(count + 1, _COUNT_MAX)))
 
 
 def _is_automatic_cycle(queue: str, deaths: Sequence[Field]) -> bool:

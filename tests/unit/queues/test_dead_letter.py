@@ -85,9 +85,16 @@ def test_the_reason_is_spelled_as_rabbitmq_does(reason: DeathReason) -> None:
     assert entry["reason"] == reason.value
 
 
-def test_deaths_are_listed_newest_first() -> None:
+def test_the_latest_death_is_first_and_the_others_are_reversed_each_time() -> None:
     path = [replace(EXPIRED, queue=f"q{n}") for n in range(5)]
-    assert [d["queue"] for d in x_death(die(None, *path))] == ["q4", "q3", "q2", "q1", "q0"]
+    assert [d["queue"] for d in x_death(die(None, *path))] == ["q4", "q2", "q0", "q1", "q3"]
+
+
+def test_names_in_the_first_table_are_sorted_from_the_second_death_on() -> None:
+    (only,) = x_death(die(None, REJECTED))
+    assert list(only) == ["count", "reason", "queue", "time", "exchange", "routing-keys"]
+    latest, _ = x_death(die(None, REJECTED, EXPIRED))
+    assert list(latest) == sorted(only)
 
 
 def test_the_first_death_is_kept_over_later_ones() -> None:
@@ -146,14 +153,20 @@ def test_several_tables_of_one_death_become_one_with_their_number_as_count() -> 
     """Brokers before 3.6 wrote a table per death and no count."""
     entry: dict[str, str | int] = {"queue": "work", "reason": "rejected"}
     headers = die(deaths(entry, entry, {"queue": "o", "reason": "expired"}), REJECTED)
-    assert [(d["queue"], d.get("count")) for d in x_death(headers)] == [("work", 3), ("o", None)]
+    assert [(d["queue"], d.get("count")) for d in x_death(headers)] == [("work", 3), ("o", 1)]
+
+
+def test_a_single_table_without_a_count_gets_none() -> None:
+    headers = die(deaths({"queue": "o", "reason": "expired"}), REJECTED)
+    assert [(d["queue"], d.get("count")) for d in x_death(headers)] == [("work", 1), ("o", None)]
+    assert x_death(die(deaths({"queue": "work", "reason": "rejected"}), REJECTED))[0]["count"] == 1
 
 
 def test_counts_of_other_types_are_continued_or_begun_anew() -> None:
     counted: dict[str, str | int] = {"queue": "work", "reason": "rejected", "count": 5}
     assert x_death(die(deaths(counted), REJECTED))[0]["count"] == 6
     spoilt = counted | {"count": "five"}
-    assert x_death(die(deaths(spoilt), REJECTED))[0]["count"] == 2
+    assert x_death(die(deaths(spoilt), REJECTED))[0]["count"] == 1
 
 
 def test_a_count_cannot_grow_beyond_its_type() -> None:
@@ -222,6 +235,13 @@ def test_a_circle_with_a_rejection_in_it_goes_on() -> None:
 def test_a_rejection_before_the_circle_began_does_not_excuse_it() -> None:
     headers = die(None, replace(REJECTED, queue="earlier"), EXPIRED)
     assert split_cycles(["work"], DeathReason.EXPIRED, headers) == ([], ["work"])
+
+
+def test_a_rejection_that_comes_first_in_the_array_hides_a_longer_circle() -> None:
+    other = replace(EXPIRED, queue="b")
+    headers = die(None, replace(REJECTED, queue="earlier"), EXPIRED, other)
+    assert [d["queue"] for d in x_death(headers)] == ["b", "earlier", "work"]
+    assert split_cycles(["work"], DeathReason.EXPIRED, headers) == (["work"], [])
 
 
 def test_a_circle_a_client_had_its_hands_in_goes_on() -> None:
