@@ -130,12 +130,19 @@ class RawClient:
         self.send_frame(METHOD, channel, encode_method(method, **fields))
 
     def publish(self, channel: int, body: bytes, properties: bytes = b"\0\0", **to: Any) -> None:
+        self.send_bytes(self.publish_frames(channel, body, properties, **to))
+
+    def publish_all(self, channel: int, bodies: list[bytes], **to: Any) -> None:
+        """Publish in one write."""
+        self.send_bytes(b"".join(self.publish_frames(channel, body, **to) for body in bodies))
+
+    def publish_frames(
+        self, channel: int, body: bytes, properties: bytes = b"\0\0", **to: Any
+    ) -> bytes:
         """One frame of each kind; `to` are the fields of basic.publish."""
         frames = frame_bytes(METHOD, channel, encode_method("basic.publish", **to))
         frames += frame_bytes(HEADER, channel, header_payload(len(body), properties))
-        if body:
-            frames += frame_bytes(BODY, channel, body)
-        self.send_bytes(frames)
+        return frames + frame_bytes(BODY, channel, body) if body else frames
 
     # Receiving
 

@@ -66,6 +66,25 @@ def test_a_return_comes_before_its_confirm(raw: ConnectRaw) -> None:
     assert client.expect(1, "basic.ack").delivery_tag == 1
 
 
+def test_each_unroutable_publish_has_an_ack_of_its_own(raw: ConnectRaw) -> None:
+    """T083: in one write, too, since some clients count frames."""
+    client = confirming(raw)
+    client.publish_all(1, [b"x"] * BURST, exchange="amq.fanout")
+    for number in range(1, BURST + 1):
+        ack = client.expect(1, "basic.ack")
+        assert (ack.delivery_tag, ack.multiple) == (number, False)
+
+
+def test_an_unroutable_publish_is_acknowledged_before_the_next_is_returned(raw: ConnectRaw) -> None:
+    """T083: two in one write, the second mandatory: ack, return, ack."""
+    client = confirming(raw)
+    first = client.publish_frames(1, b"x", exchange="amq.fanout")
+    client.send_bytes(first + client.publish_frames(1, b"x", exchange="amq.fanout", mandatory=True))
+    assert client.expect(1, "basic.ack").delivery_tag == 1
+    client.expect_content(1, "basic.return")
+    assert client.expect(1, "basic.ack").delivery_tag == 2
+
+
 def test_multiple_confirms_cover_exactly_what_was_published(raw: ConnectRaw, names: Names) -> None:
     """T084: routed and unroutable mixed; each number is answered once."""
     client = confirming(raw)

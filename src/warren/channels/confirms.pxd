@@ -23,4 +23,6 @@ cdef class Confirms:
     cpdef object confirmed(self, uint64_t sequence)
     cpdef object rejected(self, uint64_t sequence)
     cpdef object flush(self)
+    cpdef object acknowledge_alone(self)
+    cdef object _tell_settled(self)
     cdef object _become_due(self)

@@ -3,8 +3,8 @@
 Publishes are numbered from 1 as they come. Most are safe at once and in order: then remembering
 the last number is enough, and one `basic.ack(multiple)` per turn of the loop tells the client.
 Others become safe later (a disk, a mirror), in any order; those below the oldest number still open
-are acknowledged by one multiple ack, the rest one by one, as RabbitMQ does it. Returns of
-unroutable messages are written when they happen, so they come before the ack.
+are acknowledged by one multiple ack, the rest one by one, as RabbitMQ does it. An unroutable
+message is returned, if it is mandatory, and acknowledged when it comes, by itself.
 """
 
 from __future__ import annotations
@@ -72,8 +72,23 @@ class Confirms:
         self._refused.append(sequence)
         self._become_due()
 
+    def acknowledge_alone(self) -> None:
+        """Number a publish that no queue gets, and acknowledge it at once in a frame of its own.
+
+        RabbitMQ does so, and some clients count frames instead of numbers. Publishes that are safe
+        by now are told first, or this one's ack would have to stand for them, too.
+        """
+        self._tell_settled()
+        sequence = self.begin()
+        self._safe_up_to = self._told_up_to = sequence
+        self._counters.confirm += 1
+        self._output.ack(self._number, sequence, False)
+
     def flush(self) -> None:
         self._is_due = False
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
         if self.is_closed:  # and its number may be another channel's by now
             return
         self._counters.confirm += self._safe_up_to - self._told_up_to + len(self._safe)

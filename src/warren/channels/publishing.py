@@ -66,7 +66,10 @@ def publish_carefully(channel: Channel, message: Message) -> None:
         if not route.queues:
             unroutable(channel, message)
         channel.count(route, 1)
-        channel.send(message, route)
+        if route.queues or channel.confirms is None or channel.session.host.is_frozen:
+            channel.send(message, route)
+        else:
+            channel.confirms.acknowledge_alone()
 
 
 def unroutable(channel: Channel, message: Message) -> None:

@@ -10,6 +10,7 @@ from warren.model.counters import MessageCounters
 from warren.wire.codec import FrameReader, MethodFrame, OutputBuffer
 
 ACK, NACK = 80, 120
+STEPS = ["taken", "wait", "refused", "alone", "settle", "flush"]
 
 
 class Client:
@@ -49,7 +50,7 @@ def test_every_publish_is_answered_once_whatever_the_order(data: st.DataObject) 
     safe: set[int] = set()
     refused: set[int] = set()
     for _ in range(data.draw(st.integers(1, 40))):
-        step = data.draw(st.sampled_from(["taken", "wait", "refused", "settle", "flush"]))
+        step = data.draw(st.sampled_from(STEPS))
         if step in ("taken", "wait", "refused"):
             sequence = confirms.begin()
             client.open.add(sequence)
@@ -62,6 +63,10 @@ def test_every_publish_is_answered_once_whatever_the_order(data: st.DataObject) 
             else:
                 confirms.rejected(sequence)
                 refused.add(sequence)
+        elif step == "alone":
+            client.open.add(confirms.last_sequence + 1)
+            confirms.acknowledge_alone()
+            safe.add(confirms.last_sequence)
         elif step == "settle" and waiting:
             sequence = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
             confirms.confirmed(sequence)
@@ -76,3 +81,13 @@ def test_every_publish_is_answered_once_whatever_the_order(data: st.DataObject) 
     client.read()
     assert client.open == set()
     assert (client.acked, client.nacked) == (safe, refused)
+
+
+def test_an_unroutable_publish_is_told_at_once_and_by_itself() -> None:
+    client = Client()
+    confirms = client.confirms
+    for _ in range(2):
+        confirms.taken(confirms.begin())
+    confirms.acknowledge_alone()
+    acks = client.reader.feed(b"".join(client.output.take()))
+    assert [(ack.delivery_tag, ack.multiple) for ack in acks] == [(2, True), (3, False)]
