@@ -179,6 +179,31 @@ def test_a_silent_client_is_dropped_after_missed_heartbeats(raw: ConnectRaw) -> 
     assert 1.7 < time.monotonic() - began < 15.0
 
 
+def read_to_the_end(client: RawClient) -> None:
+    """Read what comes until the broker ends the connection in order."""
+    while client.socket.recv(65536):
+        pass
+
+
+def test_a_silent_client_is_reset(raw: ConnectRaw) -> None:
+    """T017: not an orderly close, after which the client's next write would seem to succeed."""
+    client = raw(Login(heartbeat=1))
+    with pytest.raises(ConnectionResetError):
+        read_to_the_end(client)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_connection_closed_by_an_error_is_reset(raw: ConnectRaw, is_answered: bool) -> None:
+    """T017: when the client answers close, or after the heartbeat's interval."""
+    client = raw(Login(heartbeat=1))
+    client.send(1, "channel.open")
+    client.expect(0, "connection.close")
+    if is_answered:
+        client.send(0, "connection.close-ok")
+    with pytest.raises(ConnectionResetError):
+        read_to_the_end(client)
+
+
 def test_without_heartbeats_idleness_is_fine(raw: ConnectRaw) -> None:
     """T018: interval 0; nobody is dropped in the time that drops a client with interval 1."""
     client = raw(Login(heartbeat=0))

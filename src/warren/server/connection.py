@@ -51,7 +51,7 @@ from warren.server.handshake_reader import HandshakeReader
 from warren.server.outgoing import Outgoing
 from warren.server.read_gate import ReadGate
 from warren.server.session_services import SessionServices
-from warren.server.sockets import endpoint_of, format_peer
+from warren.server.sockets import endpoint_of, format_peer, reset
 from warren.server.throttle import Throttle
 from warren.server.timer_wheel import WheelTimer
 from warren.server.tls.peer import peer_of
@@ -253,7 +253,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
             self.abort()
 
     def abort(self) -> None:
-        self._transport.abort()
+        reset(self._transport)
 
     def close_overdue_channels(self) -> None:
         if self._session is not None and self._state is State.OPEN:
@@ -288,7 +288,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
                 self._close_socket()
             case CloseSilently(after_s, reason):
                 self._refuse(reason)
-                self._start_timer(after_s * 1000, self._transport.abort)
+                self._start_timer(after_s * 1000, self.abort)
             case CloseConnection(error, class_id, method_id, reason):
                 self._refuse(reason)
                 self._send_close(error, (class_id, method_id))
@@ -415,7 +415,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
         for action in actions:
             if isinstance(action, PeerIsGone):
                 self._closing_reason = action.reason
-                self._transport.abort()
+                self.abort()
                 return
             self.output.heartbeat()
         self._start_timer(self._heartbeat.period_ms, self._beat)
@@ -446,13 +446,13 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
             self._outgoing.flush()
             # The client closes the socket, as with RabbitMQ: some take an end that follows
             # close-ok too soon for a failure.
-            self._start_timer(1000 * CLOSE_TIMEOUT_S_MAX, self._transport.abort)
+            self._start_timer(1000 * CLOSE_TIMEOUT_S_MAX, self.abort)
 
     def _close_socket(self) -> None:
         """Once everything is written, which a client that does not read must not put off."""
         self._outgoing.flush()
         self._transport.close()
-        self._start_timer(1000 * CLOSE_TIMEOUT_S_MAX, self._transport.abort)
+        self._start_timer(1000 * CLOSE_TIMEOUT_S_MAX, self.abort)
 
     def _send_close(self, error: AmqpError, ids: tuple[int, int]) -> None:
         self._end_throttle()
@@ -460,7 +460,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
         self._outgoing.flush()
         self._state = State.CLOSING
         heartbeat_s = self._heartbeat.period_ms // 500 if self._heartbeat else CLOSE_TIMEOUT_S_MAX
-        self._start_timer(1000 * min(heartbeat_s, CLOSE_TIMEOUT_S_MAX), self._transport.abort)
+        self._start_timer(1000 * min(heartbeat_s, CLOSE_TIMEOUT_S_MAX), self.abort)
         self._resume_reading()
 
     def _receive_closing(self, events: list[Any]) -> None:
@@ -470,7 +470,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
                 continue
             ids = method_ids(event.payload)
             if ids == _CLOSE_OK:
-                self._transport.close()
+                self.abort()  # nothing is left to be said, and RabbitMQ resets here, too
             elif ids == _CLOSE:
                 self._send(commands.Connection.CloseOk())
 

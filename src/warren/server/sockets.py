@@ -6,8 +6,10 @@ import asyncio
 import errno
 import fcntl
 import socket
+import struct
 import sys
 import termios
+from contextlib import suppress
 from typing import Final
 
 from warren.config.values import Endpoint
@@ -17,6 +19,9 @@ _REMEDIES: Final = {
     errno.EACCES: "ports below 1024 need privileges; choose another with {option}",
     errno.EADDRNOTAVAIL: "this machine has no such address; choose another with {option}",
 }
+
+# struct linger: on, for 0 seconds.
+_LINGER_NOT: Final = struct.pack("ii", 1, 0)
 
 
 class CannotListenError(Exception):
@@ -77,6 +82,18 @@ def format_peer(peername: object) -> str:
 def is_loopback(host: str) -> bool:
     """Whether a peer's address is this machine's own, also written as IPv6."""
     return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Abort a connection by a TCP reset (SO_LINGER 0), as RabbitMQ does.
+
+    The client's next write fails. After an orderly close it would seem to succeed, and the client
+    would learn of the end only by reading.
+    """
+    found = transport.get_extra_info("socket")
+    with suppress(AttributeError, OSError):  # it may be closed already
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+    transport.abort()
 
 
 def unread_bytes(transport: asyncio.BaseTransport) -> int:
