@@ -56,6 +56,24 @@ def test_a_stray_close_ok_after_a_close_is_ignored(raw: ConnectRaw) -> None:
     client.call(1, "channel.open")
 
 
+def test_every_close_of_a_closing_channel_is_answered(raw: ConnectRaw, names: Names) -> None:
+    client = raw()
+    client.send(1, "queue.declare", queue=names("missing"), passive=True)
+    for _ in range(2):
+        client.send(1, "channel.close", reply_code=200, reply_text="done")
+    client.expect(1, "channel.close")
+    for _ in range(2):
+        client.expect(1, "channel.close-ok")
+    client.send(1, "channel.close-ok")
+    client.call(1, "channel.open")
+
+
+def test_a_close_ok_of_an_open_channel_is_no_command(raw: ConnectRaw) -> None:
+    client = raw()
+    client.send(1, "channel.close-ok")
+    client.expect_connection_close(503)
+
+
 def test_more_channels_than_negotiated_end_the_connection(raw: ConnectRaw) -> None:
     """T022: two negotiated, the third open is refused with 530."""
     client = raw(Login(channel_max=2), channels=2)
