@@ -87,6 +87,7 @@ class BrokerProcess:
         self._data_dir = directory / "data"
         self._config_path = directory / "broker.conf" if config else None
         self._process: subprocess.Popen[bytes] | None = None
+        self.command = broker_command()
         self.environment: dict[str, str] = {}
         self.options: list[str] = []
         if self._config_path:
@@ -108,7 +109,7 @@ class BrokerProcess:
     def launch(self) -> subprocess.Popen[bytes]:
         """Start it and do not wait; for tests of starts that do not come to their end."""
         command = [
-            broker_command(), "server", "--bind", self._bind,
+            self.command, "server", "--bind", self._bind,
             "--port", str(self.address.port),
             "--http-port", str(self.http_port),
             "--data-dir", str(self._data_dir),
