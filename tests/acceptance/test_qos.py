@@ -46,7 +46,7 @@ def test_a_limit_shared_by_the_channel(channel: BlockingChannel, names: Names) -
 
 
 def test_a_shared_limit_serves_all_queues_of_the_channel(raw: ConnectRaw, names: Names) -> None:
-    """T102: prefetch 1, global, three queues with a backlog: none is left waiting for the others."""
+    """T102: prefetch 1, global, three queues with a backlog: none waits for the others."""
     client = raw()
     queues = [names(f"queue-{number}") for number in range(3)]
     client.call(1, "basic.qos", prefetch_count=1, global_=True)

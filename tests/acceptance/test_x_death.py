@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def test_the_latest_death_is_first_and_the_rest_is_turned_round(
 ) -> None:
     """T131: each death reverses the former entries, as RabbitMQ's grouping does."""
     chain = [names(f"hop-{number}") for number in range(7)]
-    for queue, following in zip(chain, chain[1:], strict=False):
+    for queue, following in pairwise(chain):
         declare(channel, queue, "", following, **{"x-message-ttl": TTL_MS})
     channel.queue_declare(chain[-1])
     publish(channel, chain[0], b"dying")

@@ -8,8 +8,8 @@ queue, as in RabbitMQ: such an answer is handed over and returned as well, unles
 queue by CC.
 
 An address has RabbitMQ's form: two parts in base64, of which the second is the token. In a cluster
-the first is the name of the node that the requester is connected to. Answers from other nodes travel
-over the link to that node's `ReplyDesk`, which hands them out.
+the first is the name of the node that the requester is connected to. Answers from other nodes
+travel over the link to that node's `ReplyDesk`, which hands them out.
 """
 
 from __future__ import annotations

@@ -37,5 +37,5 @@ cdef class Deliveries:
     @cython.locals(runs=list, run=list, queue=QueueType, queued=QueuedType, holder=HolderType)
     cpdef list release(self, list taken)
     cpdef object await_room(self, HolderType holder)
-    @cython.locals(waiting=list, holder=HolderType, served=Py_ssize_t)
+    @cython.locals(waiting=list, holder=HolderType, position=Py_ssize_t)
     cpdef object wake_waiting(self)

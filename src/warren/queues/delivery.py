@@ -180,12 +180,10 @@ class Deliveries:
             return
         waiting = self.waiting
         self.waiting = []
-        served = 0
-        for holder in waiting:
-            served += 1
+        for position, holder in enumerate(waiting):
             holder.awaits_room = False
             if holder.is_parked:
                 holder.wake()
                 if self.prefetch_limit != 0 and self.prefetch_used >= self.prefetch_limit:
-                    self.waiting = waiting[served:] + self.waiting
+                    self.waiting = waiting[position + 1 :] + self.waiting
                     return
