@@ -31,7 +31,7 @@ _ALARM: Final = re.compile(r"rabbit_alarm:(set|clear)_alarm\(\{+resource_limit, 
 _ALARM_VERBS: Final = {
     ("set", "memory"): "set_vm_memory_high_watermark absolute 1",
     ("clear", "memory"): "set_vm_memory_high_watermark 0.4",
-    ("set", "disk"): "set_disk_free_limit 1000TB",
+    ("set", "disk"): "set_disk_free_limit 1000000GB",
     ("clear", "disk"): "set_disk_free_limit 50MB",
 }
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The rabbitmqctl that the Java tests call: hands its words to the suite, which answers.
 
 rabbitmqctl.py SOCKET -n NODE VERB ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from java_suite.brokers import NODE, ControlServer
 from java_suite.sources import classpath
 
-HERE: Final = Path(__file__).parent
+STAND_IN: Final = Path(__file__).parent / "rabbitmqctl.py"
 PASSED: Final = "passed"
 
 
@@ -36,7 +37,7 @@ def run_class(
 ) -> dict[str, str]:
     """Run the class against the broker; a test during which time runs out has failed."""
     properties = {
-        "rabbitmqctl.bin": f"{HERE / 'rabbitmqctl.py'} {control.server_address}",
+        "rabbitmqctl.bin": f"{sys.executable} -I -S {STAND_IN} {control.server_address}",
         "test-broker.A.nodename": NODE,
         "test-broker.A.node_port": str(control.broker.process.address.port),
     }
