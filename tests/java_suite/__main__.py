@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from java_suite.brokers import ControlServer, RabbitMQ, Warren, is_rabbitmq_installed
-from java_suite.runs import Outcomes, run_class
+from java_suite.runs import Outcomes, run_until_passed
 from java_suite.sources import TAG, Missing, prepare
 
 CANNOT_RUN: Final = 77
@@ -31,6 +31,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--client", help=f"git repository of rabbitmq-java-client with {TAG}")
     parser.add_argument("--codegen", help="git repository of rabbitmq-codegen")
     parser.add_argument("--rabbitmq", action="store_true", help="compare with a RabbitMQ")
+    parser.add_argument("--tries", type=int, default=3, help="of a class with tests that fail")
     parser.add_argument("--seconds", type=float, default=300.0, help="for a class, at most")
     parser.add_argument("--work", type=Path, help="where to build and to leave logs")
     parser.add_argument("classes", nargs="*", metavar="CLASS", help="of the suites; all")
@@ -47,7 +48,7 @@ def run_on(kind: type[Warren], names: list[str], options: argparse.Namespace) ->
         logs.mkdir(exist_ok=True)
         try:
             for name in names:
-                found.of |= run_class(control, name, logs / f"{name}.log", options)
+                found.of |= run_until_passed(control, name, logs / f"{name}.log", options)
                 print(f"{kind.name}: {name.rpartition('.')[2]} done", file=sys.stderr, flush=True)
         finally:
             control.shutdown()

@@ -32,6 +32,22 @@ class Outcomes:
         return f"{passed} passed, {len(self.of) - passed - skipped} failed, {skipped} skipped"
 
 
+def run_until_passed(
+    control: ControlServer, name: str, log: Path, options: argparse.Namespace
+) -> dict[str, str]:
+    """Run the class again while some tests of it have never passed.
+
+    Many of these tests wait for 50 or 100 ms, which is little on a busy machine.
+    """
+    found: dict[str, str] = {}
+    for _ in range(options.tries):
+        again = run_class(control, name, log, options)
+        found |= {test: how for test, how in again.items() if found.get(test) != PASSED}
+        if not any(how.startswith("failed") for how in found.values()):
+            break
+    return found
+
+
 def run_class(
     control: ControlServer, name: str, log: Path, options: argparse.Namespace
 ) -> dict[str, str]:
