@@ -18,7 +18,7 @@ from live_broker import broker, channel, connect, names, own_broker, raw
 
 NUMBER = re.compile(r"test_c(\d{3})_")
 # So slow that a synchronisation can be looked at, and cancelled.
-SLOW_SYNC = "mirroring_sync_max_throughput = 200kB\n"
+SLOW_SYNC = "mirroring_sync_max_throughput = 100kB\n"
 WITH_LOCATOR = 3
 """Of the four nodes, the one whose configuration file says where queues go."""
 
