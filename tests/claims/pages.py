@@ -1,4 +1,4 @@
-"""Pages of memory: queues of one broker to fill, look at and drain, and the limit that moves them."""
+"""Pages of memory: queues of one broker to fill, look at and drain, and the limit on memory."""
 
 from __future__ import annotations
 
@@ -99,5 +99,3 @@ class Queue:
                 frames = (publish_frames(b, PERSISTENT_BLOCK, routing_key=queue) for b in bodies)
                 client.send_bytes(b"".join(frames))
             eventually(lambda: ready(client, queue) == count, WITHIN_S)
-
-

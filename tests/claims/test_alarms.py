@@ -97,9 +97,7 @@ def test_c111_states(
     eventually(lambda: states() == ["blocked", "blocking"])
 
 
-def test_c112_consumers(
-    limits: Control, publisher: tuple[RawClient, str], raw: ConnectRaw
-) -> None:
+def test_c112_consumers(limits: Control, publisher: tuple[RawClient, str], raw: ConnectRaw) -> None:
     """Consumers go on under an alarm."""
     client, queue = publisher
     for number in range(20):
@@ -143,8 +141,12 @@ def test_c114_heartbeats(limits: Control, raw: ConnectRaw, names: Names) -> None
     limits.ok("set_vm_memory_high_watermark 0.4")
     blocked.expect(0, "connection.unblocked")
     with pytest.raises(ConnectionEnded):
-        while True:
-            quiet.receive()
+        receive_for_ever(quiet)
+
+
+def receive_for_ever(client: RawClient) -> None:
+    while True:
+        client.receive()
 
 
 def test_c115_whole_cluster(four: MirroredCluster, name: str, open_on: OpenOn) -> None:
@@ -190,8 +192,10 @@ def test_c123_disk_alarm_and_paging(
     eventually(lambda: "messages are moved to disk" in own_broker.log()[before:])
     limits.ok("set_disk_free_limit 900000GB")
     eventually(
-        lambda: 'messages may stay in memory reason="free disk space is insufficient"'
-        in own_broker.log()[before:]
+        lambda: (
+            'messages may stay in memory reason="free disk space is insufficient"'
+            in own_broker.log()[before:]
+        )
     )
 
 

@@ -18,14 +18,15 @@ WORKS, DIFFERS, AS_RABBITMQ = "works", "differs", "as RabbitMQ"
 """AS_RABBITMQ: RabbitMQ 3.10.8 does not do what the articles say, and neither does Warren."""
 
 
-def tested() -> list[tuple[int, str]]:
+def tried() -> list[tuple[int, str]]:
     """Numbers of all tests of this folder that try a claim, and what their docstrings say."""
-    found = []
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and (number := NUMBER.match(node.name)):
-                found.append((int(number[1]), " ".join((ast.get_docstring(node) or "").split())))
-    return sorted(found)
+    paths = sorted(Path(__file__).parent.glob("test_*.py"))
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+    return sorted(
+        (int(number[1]), " ".join((ast.get_docstring(node) or "").split()))
+        for node in nodes
+        if isinstance(node, ast.FunctionDef) and (number := NUMBER.match(node.name))
+    )
 
 
 def documented() -> list[tuple[int, str, str, str]]:
@@ -35,11 +36,11 @@ def documented() -> list[tuple[int, str, str, str]]:
 
 
 def test_every_claim_is_tried_by_one_test() -> None:
-    assert [number for number, _ in tested()] == list(range(1, COUNT + 1))
+    assert [number for number, _ in tried()] == list(range(1, COUNT + 1))
 
 
 def test_the_document_has_every_claim_in_the_words_of_its_test() -> None:
-    assert [(number, claim) for number, claim, _, _ in documented()] == tested()
+    assert [(number, claim) for number, claim, _, _ in documented()] == tried()
 
 
 def test_the_document_says_how_where_something_differs() -> None:

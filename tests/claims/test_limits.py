@@ -88,7 +88,7 @@ def test_c117_size_of_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """set_vm_memory_high_watermark reads the size of the memory again."""
     node = InProcessAlarmControl(tmp_path)
     try:
-        # A container cannot be resized here: what the system says is changed for a node in a thread.
+        # No container can be resized here: a node in a thread is told another size.
         total = total_memory()
         monkeypatch.setattr(machine, "memory_total", lambda: total // 2)
         node.set_memory_watermark(0.4)

@@ -85,9 +85,7 @@ def test_c079_unacknowledged(make_queue: MakeQueue, watermark: Watermark) -> Non
     with queue.holding_all(LARGE_COUNT) as client:
         assert queue.shown["messages_unacknowledged_ram"] == LARGE_COUNT
         watermark.set_bytes(1)
-        eventually(
-            lambda: queue.shown["messages_unacknowledged_ram"] < LARGE_COUNT // 10, SOON_S
-        )
+        eventually(lambda: queue.shown["messages_unacknowledged_ram"] < LARGE_COUNT // 10, SOON_S)
         watermark.reset()
         client.send(1, "basic.nack", delivery_tag=0, multiple=True, requeue=True)
         eventually(lambda: queue.shown["messages_ready"] == LARGE_COUNT, WITHIN_S)
@@ -161,6 +159,10 @@ def test_c106_lazy_to_default(make_queue: MakeQueue, control: Control) -> None:
     queue.expect_all(COUNT, 1_000)
 
 
+def await_in_memory(broker: BrokerProcess, count: int) -> None:
+    eventually(lambda: broker.ask("/api/queues/%2F/q")["messages_ram"] == count, WITHIN_S)
+
+
 def test_c107_memory_of_lazy_queues(make_broker: MakeBroker) -> None:
     """Lazy queues take little memory."""
     grown = {}
@@ -170,9 +172,7 @@ def test_c107_memory_of_lazy_queues(make_broker: MakeBroker) -> None:
         declare_in(broker, "q", **{"x-queue-mode": mode})
         before = broker.resident_bytes()
         Queue.flood(broker, "q", BACKLOG, 1_000)
-        shown = lambda broker=broker: broker.ask("/api/queues/%2F/q")  # noqa: E731
-        expected = 0 if mode == "lazy" else BACKLOG
-        eventually(lambda: shown()["messages_ram"] == expected, WITHIN_S)
+        await_in_memory(broker, 0 if mode == "lazy" else BACKLOG)
         grown[mode] = broker.resident_bytes() - before
         broker.kill()
     assert grown["lazy"] < grown["default"] / 2, grown

@@ -1,4 +1,4 @@
-"""Policies for mirrored queues: the commands of the notes, word by word, and what becomes of them."""
+"""Policies for mirrored queues: the commands of the articles, word by word."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ class Place:
         channel.queue_declare(self.queue, **{"durable": True, **options})
 
     def set_policy(self, definition: str, *options: str, name: str = "") -> None:
-        self.control.ok(
-            "set_policy", *options, name or self.queue, f"^{self.queue}$", definition
-        )
+        self.control.ok("set_policy", *options, name or self.queue, f"^{self.queue}$", definition)
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -96,9 +94,11 @@ def test_c019_apply_to(place: Place) -> None:
 
 
 def test_c020_nodes_verbatim(place: Place) -> None:
-    """The note's hello-ha with ha-mode nodes and rabbit@10.18.195.57 is accepted."""
+    """The article's hello-ha with ha-mode nodes and rabbit@10.18.195.57 is accepted."""
     place.declare()
-    definition = '{"ha-mode":"nodes","ha-params":["rabbit@10.18.195.57"],"ha-sync-mode":"automatic"}'
+    definition = (
+        '{"ha-mode":"nodes","ha-params":["rabbit@10.18.195.57"],"ha-sync-mode":"automatic"}'
+    )
     place.set_policy(definition, name="hello-ha")
     eventually(lambda: place.shown.get("slave_nodes") == [], "mirrored, without mirrors")
     assert place.shown["node"] == place.cluster.nodes[0].name, "no such node: the master stays"
@@ -193,7 +193,7 @@ def test_c028_fourth_argument(place: Place) -> None:
 
 
 def test_c029_exactly_verbatim(place: Place) -> None:
-    """The note's hello-ha with exactly 2 copies and automatic synchronisation works."""
+    """The article's hello-ha with exactly 2 copies and automatic synchronisation works."""
     place.declare()
     definition = '{"ha-mode":"exactly","ha-params":2,"ha-sync-mode":"automatic"}'
     place.set_policy(definition, name="hello-ha")
@@ -202,7 +202,7 @@ def test_c029_exactly_verbatim(place: Place) -> None:
 
 
 def test_c030_mirror_queue_verbatim(place: Place, four: MirroredCluster) -> None:
-    """The note's mirror_queue with pattern ^queue_ and exactly 2 copies works."""
+    """The article's mirror_queue with pattern ^queue_ and exactly 2 copies works."""
     queue = Place(four, "queue_c030")
     queue.declare()
     definition = '{"ha-mode":"exactly","ha-params":2,"ha-sync-mode":"automatic"}'

@@ -1,4 +1,4 @@
-"""Queues of one node: prefetch, acknowledgements, and the mode that an argument or a policy sets."""
+"""Queues of one node: prefetch, acknowledgements, and the mode that arguments and policies set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ring of a mirrored queue (guaranteed multicast), by traces of the simulator and a real group."""
+"""The ring of a mirrored queue (guaranteed multicast), by traces of the simulator."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def run_for(world: World, us: int) -> None:
 
 
 def test_c038_groups(four: MirroredCluster, open_on: OpenOn, name: str) -> None:
-    """A mirrored queue has a group in the metadata store; its version grows with joins and deaths."""
+    """A mirrored queue has a group in the metadata store, whose version grows with each change."""
     queue = f"mirrored-{name}"
     open_on(four.nodes[0]).queue_declare(queue, durable=True)
     four.await_in_sync(queue)
