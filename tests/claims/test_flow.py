@@ -105,7 +105,7 @@ def test_c128_credit(slow: Faulty) -> None:
     broker, _ = slow
     frames = publish_frames(bytes(SMALL), PERSISTENT_BLOCK, routing_key="q") * 2_000
     with flood(broker, frames), client_of(broker) as onlooker:
-        eventually(lambda: "flow" in Seen(broker).states()[0], WITHIN_S)
+        eventually(lambda: "flow" in Seen(broker).states()[1], WITHIN_S)
         # Bytes count here, so far more small messages are under way than that.
         assert ready(onlooker, "q") > 10 * NOTED_CREDIT
 
@@ -152,7 +152,7 @@ def test_c131_row_two(slow: Faulty) -> None:
     seen = Seen(broker)
     frames = publish_frames(bytes(SMALL), PERSISTENT_BLOCK, routing_key="q") * 2_000
     with flood(broker, frames):
-        eventually(lambda: seen.bottleneck() != "", WITHIN_S)
+        eventually(lambda: "flow" in seen.states()[1], WITHIN_S)
         found = samples(seen.bottleneck)
     assert share(found, "the queues") >= RIGHT_SHARE, found
 
@@ -163,6 +163,6 @@ def test_c132_row_three(slow: Faulty) -> None:
     seen = Seen(broker)
     frames = publish_frames(bytes(LARGE), PERSISTENT_BLOCK, routing_key="q") * 20
     with flood(broker, frames), flood(broker, frames):
-        eventually(lambda: seen.bottleneck() != "", WITHIN_S)
+        eventually(lambda: seen.states()[2] == "flow", WITHIN_S)
         found = samples(seen.bottleneck)
     assert share(found, "the message store") >= RIGHT_SHARE, found
