@@ -12,6 +12,7 @@ from claims.test_clusters import shown
 from cluster.conftest import OpenOn
 from cluster.mirrored import MirroredCluster, drain, numbered, publish_all
 from cluster.nodes import body_of, count_of, eventually
+from cluster.test_synchronisation import begin_sync
 
 BACKLOG = 600
 BODY = bytes(1_000)
@@ -53,13 +54,8 @@ class Late:
         eventually(lambda: len(self.synchronised) == count, f"{count} in sync")
 
     def begin_sync(self) -> None:
-        """Ask another node for it until a mirror is there that can be synchronised."""
-
-        def is_syncing() -> bool:
-            self.cluster.nodes[2].control.ok(f"sync_queue {self.queue}")
-            return bool(shown(self.cluster, self.queue).get("state") == "syncing")
-
-        eventually(is_syncing, "it is being synchronised")
+        """Ask another node for it, and do not wait for the end, as the command does."""
+        begin_sync(self.cluster.nodes[0], self.cluster.nodes[2], self.queue)
 
     def ring(self) -> dict[str, Any]:
         ring: dict[str, Any] = (
@@ -186,6 +182,7 @@ def test_c053_sync_queue(late: Late) -> None:
     late.begin_sync()
     assert f"{late.queue}\t{{syncing, " in control.ok("list_queues -q name state").out
     eventually(lambda: shown(late.cluster, late.queue).get("sync_messages"), "some are sent")
+    control.ok(f"sync_queue {late.queue}")
     late.await_synchronised(1)
     assert control("sync_queue no-such-queue").code != 0
 
