@@ -56,11 +56,13 @@ them, and has the table of those that a rule does not concern.
 14. `browse`, `peek`, `figures` and `status` change nothing.
 15. `set_lazy` changes where messages are, and neither order nor counts.
 16. `mark_redelivered` marks the newest message of its level; the mark is there when it is fetched.
+17. `drop_unacked` changes neither order nor counts: what it took the body of can be acknowledged as
+    before, and what is requeued is fetched with its body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from warren.queues.backing_figures import BackingFigures
@@ -124,6 +126,24 @@ class BackingQueue:
         than that does not mean that there are no more, unless there are none.
         """
         raise NotImplementedError
+
+    # Bodies that clients have, and that need not be in memory meanwhile.
+
+    def drop_unacked(self, run: list[QueuedMessage]) -> None:
+        """Let go of the bodies of unacknowledged messages, as far as a disk has them.
+
+        Route key and properties stay. What should leave and is on no disk is written there first,
+        and leaves when it is asked for again.
+        """
+
+    def load_unacked(
+        self, run: list[QueuedMessage], done: Callable[[list[QueuedMessage]], None]
+    ) -> None:
+        """Call `done` with those of `run` that have their bodies, when these are in memory.
+
+        At once if they are; the others are lost.
+        """
+        done(run)
 
     # Levels: each numbers its messages by itself.
 

@@ -10,7 +10,11 @@ RATE_HALF_LIFE_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class BackingFigures:
-    """Bytes are those of bodies. `persistent` and `in_memory` count ready and unacknowledged."""
+    """Bytes are those of bodies. `persistent` counts ready and unacknowledged messages.
+
+    Paged out is what has no body in memory: betas, gammas and deltas; `unacked_paged_out` counts
+    unacknowledged messages like that, which are not among them.
+    """
 
     ready: int = 0
     ready_bytes: int = 0
@@ -20,27 +24,31 @@ class BackingFigures:
     persistent_bytes: int = 0
     paged_out: int = 0
     paged_out_bytes: int = 0
+    unacked_paged_out: int = 0
+    unacked_paged_out_bytes: int = 0
 
     def __add__(self, other: BackingFigures) -> BackingFigures:
         sums = [ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)]
         return BackingFigures(*sums)
 
     def named(self) -> dict[str, int]:
+        away = self.paged_out + self.unacked_paged_out
+        away_bytes = self.paged_out_bytes + self.unacked_paged_out_bytes
         return {
             "message_bytes": self.ready_bytes + self.unacked_bytes,
-            "message_bytes_paged_out": self.paged_out_bytes,
+            "message_bytes_paged_out": away_bytes,
             "message_bytes_persistent": self.persistent_bytes,
-            "message_bytes_ram": self.ready_bytes + self.unacked_bytes - self.paged_out_bytes,
+            "message_bytes_ram": self.ready_bytes + self.unacked_bytes - away_bytes,
             "message_bytes_ready": self.ready_bytes,
             "message_bytes_unacknowledged": self.unacked_bytes,
             "messages": self.ready + self.unacked,
-            "messages_paged_out": self.paged_out,
+            "messages_paged_out": away,
             "messages_persistent": self.persistent,
-            "messages_ram": self.ready + self.unacked - self.paged_out,
+            "messages_ram": self.ready + self.unacked - away,
             "messages_ready": self.ready,
             "messages_ready_ram": self.ready - self.paged_out,
             "messages_unacknowledged": self.unacked,
-            "messages_unacknowledged_ram": self.unacked,
+            "messages_unacknowledged_ram": self.unacked - self.unacked_paged_out,
         }
 
 

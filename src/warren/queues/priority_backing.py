@@ -69,9 +69,33 @@ class PriorityBacking(BackingQueue):
     def requeue(self, run: list[QueuedMessage]) -> None:
         for queued in run:
             self._level_of(queued.message).requeue([queued])
-            self.ready_bytes += len(queued.message.body)
+            # Its body may have left memory; without a disk, nobody notes its size.
+            self.ready_bytes += queued.size or len(queued.message.body)
         self.length += len(run)
         self.unacked_count -= len(run)
+
+    def drop_unacked(self, run: list[QueuedMessage]) -> None:
+        for queued in run:
+            self._level_of(queued.message).drop_unacked([queued])
+
+    def load_unacked(
+        self, run: list[QueuedMessage], done: Callable[[list[QueuedMessage]], None]
+    ) -> None:
+        """Level by level, and one after another."""
+        by_level: dict[int, list[QueuedMessage]] = {}
+        for queued in run:
+            by_level.setdefault(self.level_number(queued.message), []).append(queued)
+        found: list[QueuedMessage] = []
+
+        def go_on(loaded: list[QueuedMessage]) -> None:
+            found.extend(loaded)
+            if by_level:
+                number, mine = by_level.popitem()
+                self.level(number).load_unacked(mine, go_on)
+            else:
+                done(found)
+
+        go_on([])
 
     async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
         """Highest priority first, which is the order they would be delivered in."""

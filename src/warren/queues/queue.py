@@ -261,9 +261,7 @@ class Queue(AbstractQueue):
     def rejected(self, run: list[QueuedMessage]) -> None:
         if self.is_deleted:
             return
-        run = self.backing.own(run)
-        self.backing.ack(run)
-        self._dead_letter([queued.message for queued in run], DeathReason.REJECTED)
+        self._discard(self.backing.own(run), DeathReason.REJECTED)
 
     def counts(self) -> QueueCounts:
         self.touch()
@@ -458,6 +456,19 @@ class Queue(AbstractQueue):
         self._drop_expired()
         self._schedule_expiry()
 
+    def _discard(self, run: list[QueuedMessage], reason: DeathReason) -> None:
+        """Remove unacknowledged messages, and dead-letter them; their bodies may be on disk."""
+        if self.settings.dead_letter_exchange is None:
+            self.backing.ack(run)
+            return
+
+        def have(loaded: list[QueuedMessage]) -> None:
+            if not self.is_deleted:
+                self.backing.ack(run)
+                self._dead_letter([queued.message for queued in loaded], reason)
+
+        self.backing.load_unacked(run, have)
+
     def _dead_letter(self, messages: list[Message], reason: DeathReason) -> None:
         if self.settings.dead_letter_exchange is not None:
             self.host.dead_letter(self, messages, reason)
@@ -466,14 +477,16 @@ class Queue(AbstractQueue):
         """Quorum queues count deliveries and may give up on a message that keeps coming back."""
         limit = self.settings.delivery_limit
         kept = []
+        discarded = []
         for queued in run:
             queued.delivery_count += 1
             if limit is None or queued.delivery_count <= limit:
                 queued.message = with_delivery_count(queued.message, queued.delivery_count)
                 kept.append(queued)
             else:
-                self.backing.ack([queued])
-                self._dead_letter([queued.message], DeathReason.DELIVERY_LIMIT)
+                discarded.append(queued)
+        if discarded:
+            self._discard(discarded, DeathReason.DELIVERY_LIMIT)
         return kept
 
 

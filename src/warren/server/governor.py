@@ -13,15 +13,19 @@ may be a long time coming on a quiet node; so if something waits for it, it is d
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from warren.flow.memory import MemoryMonitor
 from warren.flow.paging import RELAX_BELOW, orders
 from warren.model.clock import Clock, TimerHandle
 from warren.model.logs import EventLog
+from warren.queues.boundary import AbstractQueue
+from warren.queues.delivery import Deliveries
+from warren.queues.queue import Queue
 from warren.server.message_storage import MessageStorage
 from warren.storage.queue.variable_queue import VariableQueue
+from warren.wire.codec import QueuedMessage
 
 LOOK_MS_MIN: Final = 50
 LOOK_MS_MAX: Final = 1_000
@@ -30,6 +34,8 @@ LOOK_TIME_SHARE_MAX: Final = 0.05
 FILL_BYTES_PER_MS: Final = 500_000
 # Memory must be below the threshold for so long before messages stay there again.
 RELAX_AFTER_MS: Final = 5_000
+UNACKED_SHARE: Final = 8
+"""Of the threshold, bodies that clients have may take one part in so many."""
 LAZY_WAITING_MAX: Final = 1_024
 """So many messages of lazy queues may stay in memory while more keep coming."""
 
@@ -54,6 +60,8 @@ class MemoryGovernor:
         self._relax_due_ms = 0
         self._lazy_published: dict[str, int] = {}
         self.is_saving = False
+        self.deliveries: Callable[[], Iterable[Deliveries]] = list
+        """All that clients have, and other nodes for theirs."""
 
     def start(self) -> None:
         self._look()
@@ -110,9 +118,23 @@ class MemoryGovernor:
             )  # fmt: skip
         wanted = orders(self._backings(), above_bytes)
         for backing in wanted.queues:
-            backing.save_memory(int(backing.staying_count * wanted.kept_share))
+            backing.save_memory(int(backing.staying_bytes * wanted.kept_share))
+        self._drop_unacked()
         for storage in self._storages.values():
             storage.scatter_soon()
+
+    def _drop_unacked(self) -> None:
+        """Have the bodies of messages that clients have leave memory, if these are many bytes."""
+        held = sum(b.unacked_bytes - b.unacked_bodiless_bytes for b in self._backings())
+        if held < self._memory.paging_bytes // UNACKED_SHARE:
+            return
+        for deliveries in self.deliveries():
+            runs: dict[AbstractQueue, list[QueuedMessage]] = {}
+            for queued in deliveries.unacked.values():
+                runs.setdefault(queued.holder.queue, []).append(queued)
+            for queue, run in runs.items():
+                if isinstance(queue, Queue):
+                    queue.backing.drop_unacked(run)
 
     def _relax(self, reason: str) -> None:
         if not self.is_saving:
@@ -128,7 +150,9 @@ class MemoryGovernor:
 
     def _empty_lazy_queues(self) -> None:
         for vhost, storage in self._storages.items():
-            waiting = sum(len(queue.back) + len(queue.leaving) for queue in storage.lazy)
+            waiting = sum(
+                len(queue.back) + len(queue.leaving) + queue.places for queue in storage.lazy
+            )
             published = sum(queue.next_sequence for queue in storage.lazy)
             is_quiet = published == self._lazy_published.get(vhost)
             self._lazy_published[vhost] = published

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +60,7 @@ from warren.server.tls.sides import RENEWAL_CHECK_MS, TlsSides, tls_sides
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
 
 if TYPE_CHECKING:
+    from warren.queues.delivery import Deliveries
     from starlette.applications import Starlette
 
     from warren.server.cluster import Cluster
@@ -115,6 +116,7 @@ class Node:
         self.governor = MemoryGovernor(
             self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
+        self.governor.deliveries = self._deliveries
         self.started_at_ms = self.context.started_at_ms
         self.stop_connections_s = STOP_CONNECTIONS_S  # what clients have for their goodbye
         # Whoever runs the node sets these, if it can be asked to end from the inside.
@@ -296,6 +298,11 @@ class Node:
         for connection in self.open_connections():
             if connection.user.name == name:
                 connection.shut_down(f"user '{name}' is deleted")
+
+    def _deliveries(self) -> Iterable[Deliveries]:
+        if self.cluster is not None:
+            return self.cluster.shell.deliveries()
+        return [channel.deliveries for c in self.open_connections() for channel in c.channels]
 
     def open_connections(self) -> list[AmqpConnection]:
         return [c for c in self.connections if isinstance(c, AmqpConnection) and c.is_open]

@@ -56,8 +56,8 @@ class QueueCensus:
             self.unacked_bytes += paged.unacked_bytes
             self.persistent += paged.persistent_count + paged.unacked_persistent_count
             self.persistent_bytes += paged.persistent_bytes + paged.unacked_persistent_bytes
-            self.paged_out += paged.delta_count
-            self.paged_out_bytes += paged.delta_bytes
+            self.paged_out += paged.delta_count + paged.bodiless_count
+            self.paged_out_bytes += paged.delta_bytes + paged.bodiless_bytes
         elif type(backing) is not MemoryBacking:
             self._count_figures(backing.figures())
             return

@@ -157,23 +157,36 @@ class VhostStorage:
         self.index.want_checkpoint()
 
     def read_bodies(
-        self, index: QueueIndex, entries: list[QueuedMessage], done: Callable[[], None]
+        self,
+        index: QueueIndex,
+        entries: list[QueuedMessage],
+        done: Callable[[list[Message | None]], None],
     ) -> None:
         self._host.workers.spawn(self._read_bodies(entries, done))
 
-    async def _read_bodies(self, entries: list[QueuedMessage], done: Callable[[], None]) -> None:
-        """What is lost stays without a message; the store has reported it."""
+    async def _read_bodies(
+        self, entries: list[QueuedMessage], done: Callable[[list[Message | None]], None]
+    ) -> None:
+        """All are told at once: nobody sees a queue of which some have come. The store has
+        reported what is lost."""
+        messages: list[Message | None] = [None] * len(entries)
         for store, is_transient in ((self._bodies, False), (self._transient_bodies, True)):
-            mine = [q for q in entries if (q.store_file >= TRANSIENT_FILE_MIN) is is_transient]
-            locations = [(q.store_file, q.store_offset, q.size) for q in mine]
+            mine = [
+                (place, queued)
+                for place, queued in enumerate(entries)
+                if (queued.store_file >= TRANSIENT_FILE_MIN) is is_transient
+            ]
+            if not mine:
+                continue
+            locations = [(q.store_file, q.store_offset, q.size) for _, q in mine]
             try:
                 read = await store.read_many(locations)
             except OSError:  # at the end of a stop
                 return
-            for queued, found in zip(mine, read, strict=True):
+            for (place, _), found in zip(mine, read, strict=True):
                 if isinstance(found, Message):
-                    queued.message = found
-        done()
+                    messages[place] = found
+        done(messages)
 
 
 def level_name(queue: str, priority: object) -> str:

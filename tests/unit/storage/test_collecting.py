@@ -33,14 +33,12 @@ class Disk:
         done([queued(s, self.sizes[s], None) for s in found[:2]])
 
     def read_bodies(self, index: Any, entries: list[QueuedMessage], done: Any) -> None:
-        for entry in entries:
-            if entry.sequence not in self.lost:
-                entry.message = MESSAGE
-        done()
+        done([None if entry.sequence in self.lost else MESSAGE for entry in entries])
 
 
 def queue_of(**parts: Any) -> Any:
     nothing = {"returned": [], "front": deque(), "leaving": [], "back": deque()}
+    nothing |= {"q3": deque(), "q2": deque()}
     delta = {"delta_start": 0, "delta_end": 0, "delta_count": 0}
     index = SimpleNamespace(segments={0: Segment(0)})
     return SimpleNamespace(**{**nothing, **delta, "index": index, **parts})

@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from warren.flow.credit import Credit
 from warren.queues.boundary import PENDING, TAKEN
 from warren.storage.index.states import JOURNALED, SEGMENTED
+from warren.storage.queue.message_tiers import READ_FIRST_BYTES
 from warren.storage.queue.paged_messages import (
     CHOSEN_PER_STEP_MAX,
     LEAVING_BYTES_MAX,
-    READ_FIRST_BYTES,
     RETURNED_MAX,
 )
 from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES
@@ -24,6 +24,8 @@ from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
 TRANSIENT = PropertyBlock(b"\x00\x00")
 PERSISTENT = PropertyBlock(b"\x10\x00\x02")
+KEPT_BYTES = MESSAGE_OVERHEAD_BYTES + 3
+"""Of a message of this test, and a little more."""
 Read = tuple[int, int, int, Callable[[list[QueuedMessage]], None]]
 
 
@@ -32,6 +34,7 @@ class IndexModel:
 
     def __init__(self) -> None:
         self.on_segmented: Callable[[], None] | None = None
+        self.on_stored: Callable[[], None] | None = None
         self.debtor: object = None
         self.live: dict[int, QueuedMessage] = {}
         self.reads: list[Read] = []
@@ -42,6 +45,9 @@ class IndexModel:
     def publish(self, queued: QueuedMessage) -> None:
         queued.state = JOURNALED
         self.live[queued.sequence] = queued
+
+    def write_out(self, queued: QueuedMessage) -> None:
+        self.publish(queued)
 
     def ack(self, run: list[QueuedMessage]) -> None:
         for queued in run:
@@ -156,7 +162,7 @@ def test_messages_published_while_others_are_paged_out_come_after_them() -> None
     queue, index = make()
     for number in range(6):
         queue.publish(message(number), 0, None, 0)
-    queue.save_memory(keep=2)
+    queue.save_memory(2 * KEPT_BYTES)
     index.segment(6)
     queue.publish(message(6), 0, None, 0)
     assert (len(queue.front), queue.delta_count, len(queue.back)) == (2, 4, 1)
@@ -235,7 +241,7 @@ def test_a_large_queue_is_paged_out_in_steps() -> None:
     queue, index = make()
     for number in range(10 * CHOSEN_PER_STEP_MAX):
         queue.publish(message(number, TRANSIENT), 0, None, 0)
-    queue.save_memory(keep=0)
+    queue.save_memory(0)
     assert len(queue.leaving) == CHOSEN_PER_STEP_MAX
     turns = 0
     while index.soon:
@@ -252,7 +258,7 @@ def test_what_waits_for_the_disk_is_bounded() -> None:
     large = Message(b"\x00\x01q", TRANSIENT, bytes(body_bytes))
     for _ in range(8):
         queue.publish(large, 0, None, 0)
-    queue.save_memory(keep=0)
+    queue.save_memory(0)
     while index.soon:
         index.take_turn()
     assert len(queue.leaving) == 4
@@ -266,13 +272,13 @@ def test_the_status_names_what_is_where() -> None:
         queue.publish(message(number, PERSISTENT if number % 2 else TRANSIENT), 0, None, 0)
     assert queue.status(0)["delta"] == ["delta", "undefined", 0, 0, "undefined"]
     assert (queue.status(0)["q4"], queue.status(0)["target_ram_count"]) == (6, "infinity")
-    queue.save_memory(keep=2)
+    queue.save_memory(2 * KEPT_BYTES)
     index.segment(6)
     queue.publish(message(6), 0, None, 0)
     status = queue.status(0)
     assert status["delta"][:3] == ["delta", 2, 4]
     assert status["delta"][4] == 6
-    assert (status["q1"], status["q3"], status["q4"]) == (1, 2, 0)
+    assert (status["q1"], status["q3"], status["q4"]) == (1, 0, 2)
     assert (status["len"], status["next_seq_id"], status["target_ram_count"]) == (7, 7, 2)
     assert status["mode"] == "default"
     assert queue.figures().named()["messages_paged_out"] == 4
@@ -349,7 +355,7 @@ class AgainstAList(RuleBasedStateMachine):
 
     @rule(keep=st.integers(0, 4))
     def save_memory(self, keep: int) -> None:
-        self.queue.save_memory(keep)
+        self.queue.save_memory(keep * KEPT_BYTES)
 
     @rule()
     def use_memory(self) -> None:
@@ -391,9 +397,9 @@ class AgainstAList(RuleBasedStateMachine):
             assert queue.leaving_bytes == size_in_memory(queue.leaving)
             assert queue.back_bytes == size_in_memory(queue.back)
             assert queue.given_count <= len(queue.back)
-            assert queue.charged_bytes == (queue.back_bytes if queue.keep >= 0 else 0)
+            assert queue.charged_bytes == (queue.back_bytes if queue.keep_bytes >= 0 else 0)
             assert self.index.credit.bytes_used == queue.charged_bytes
-            assert not (queue.back and queue.keep < 0 and not queue.delta_count and queue.leaving)
+            assert not (queue.back and queue.keep_bytes < 0 and not queue.delta_count and queue.leaving)
 
 
 TestAgainstAList = AgainstAList.TestCase

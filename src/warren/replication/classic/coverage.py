@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from warren.replication.classic.instructions import Run
-from warren.storage.queue.paged_messages import runs_of_sequences
+from warren.storage.queue.message_tiers import runs_of_sequences
 
 
 class Coverage:

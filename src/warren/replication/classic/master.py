@@ -211,6 +211,16 @@ class MasterBacking(BackingQueue):
         self.inner.requeue(known)
         self._count()
 
+    def drop_unacked(self, run: list[QueuedMessage]) -> None:
+        """Only those that mirrors know: another that comes back is published again, as a whole."""
+        known = own_deliveries(self.unacked, self.inner, run)
+        self.inner.drop_unacked(known)
+
+    def load_unacked(
+        self, run: list[QueuedMessage], done: Callable[[list[QueuedMessage]], None]
+    ) -> None:
+        self.inner.load_unacked(run, done)
+
     def _publish_again(self, queued: QueuedMessage) -> None:
         """Somebody had it before there were mirrors; they have no place for it but the tail."""
         self.inner.ack([queued])

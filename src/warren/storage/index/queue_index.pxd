@@ -15,6 +15,7 @@ cdef uint8_t _JOURNALED
 cdef uint8_t _SEGMENTED
 cdef uint8_t _DEAD
 cdef uint8_t _SCATTERING
+cdef uint8_t _STORED
 cdef int _EMBEDDED
 cdef int _TRANSIENT_FILE_MIN
 cdef int _SEGMENT_SHIFT
@@ -36,6 +37,7 @@ cdef class QueueIndex:
     cdef readonly object transient_bodies
     cdef public list gathered
     cdef public list gathered_stored
+    cdef public object lone
     cdef Py_ssize_t gathered_weight
     cdef Py_ssize_t stored_weight
     cdef Py_ssize_t writing_weight
@@ -62,6 +64,7 @@ cdef class QueueIndex:
     cdef public uint64_t next_sequence
     cdef public uint64_t segmented_below
     cdef public object on_segmented
+    cdef public object on_stored
     cdef public bint has_transients
     cdef public bint is_ordered
     cdef public bint is_dirty
@@ -86,8 +89,15 @@ cdef class QueueIndex:
     cdef object _publish_late(self, uint64_t sequence)
     @cython.locals(weight=Py_ssize_t)
     cdef object _publish_embedded(self, QueuedType queued)
-    @cython.locals(weight=Py_ssize_t)
     cdef object _publish_stored(self, QueuedType queued)
+    cpdef bint is_stored(self, MessageType message) except -1
+    @cython.locals(message=MessageType)
+    cpdef object write_out(self, QueuedType queued)
+    cpdef object enter_stored(self, QueuedType queued)
+    cdef object _gather_body(self, QueuedType queued)
+    cdef object _gather_entry(self, QueuedType queued)
+    cdef object _charge_store(self, QueuedType queued)
+    cdef object _charge(self, QueuedType queued)
     cdef object _forget_dead(self)
     cdef object _cancel(self, QueuedType queued)
     cdef object _answer(self, QueuedType queued)
@@ -100,8 +110,9 @@ cdef class QueueIndex:
     cdef object _merge_stored(self)
     @cython.locals(queue_id=uint32_t, position=Py_ssize_t, file=Py_ssize_t)
     cpdef bint encode(self, BufferType buffer, Py_ssize_t bytes_max) except -1
+    cdef object _lone_written(self)
     cdef object _release_written(self)
-    @cython.locals(queued=QueuedType)
+    @cython.locals(queued=QueuedType, has_bodies=bint)
     cpdef object written(self, uint64_t journal_number)
     @cython.locals(queued=QueuedType, message=MessageType)
     cpdef object unwritten(self)

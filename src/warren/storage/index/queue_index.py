@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from warren.queues.boundary import RetryingPublisher
 from warren.storage.index import states
 from warren.storage.index.index_records import EMBEDDED, RecordBuffer
+from warren.storage.index.lone_bodies import LoneBodies
 from warren.storage.index.segment import (
     SEGMENT_ENTRIES,
     SEGMENT_SHIFT,
@@ -34,7 +35,7 @@ from warren.storage.index.segment import (
     places_of,
 )
 from warren.storage.index.segment_entry import ENTRY_BYTES, in_state, weigh_all
-from warren.wire.codec import QueuedMessage
+from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.storage.index.index_host import Dirty, Reader
@@ -47,6 +48,7 @@ _JOURNALED = states.JOURNALED
 _SEGMENTED = states.SEGMENTED
 _DEAD = states.DEAD
 _SCATTERING = states.SCATTERING
+_STORED = states.STORED
 _EMBEDDED = EMBEDDED
 _TRANSIENT_FILE_MIN = states.TRANSIENT_FILE_MIN
 _SEGMENT_SHIFT = SEGMENT_SHIFT
@@ -69,12 +71,12 @@ class QueueIndex:
         self.credit = dirty.credit
         self.journal_credit = dirty.journal_credit
         self.store_credit = dirty.store_credit
-        # What flow control shows as held up when it is the message store that is behind.
-        self.debtor: Any = None
+        self.debtor: Any = None  # is shown as held up when the message store is behind
         self.bodies = dirty.bodies
         self.transient_bodies = dirty.transient_bodies
         self.gathered: list[QueuedMessage] = []
         self.gathered_stored: list[QueuedMessage] = []
+        self.lone = LoneBodies()
         # What all of it weighs, also what is dead.
         self.gathered_weight = 0
         self.stored_weight = 0
@@ -102,6 +104,7 @@ class QueueIndex:
         self.next_sequence = 0
         self.segmented_below = 0
         self.on_segmented: Callable[[], None] | None = None
+        self.on_stored: Callable[[], None] | None = None
         self.has_transients = False
         self.is_ordered = True  # `journaled` and what comes to it, by sequence number
         # Urgent is what is dirty, and somebody waits until it is not.
@@ -137,8 +140,40 @@ class QueueIndex:
             self._publish_embedded(queued)
         else:
             self._publish_stored(queued)
+        self._charge(queued)
+
+    def is_stored(self, message: Message) -> bool:
+        """True if its body is large enough for a message store, and no part of its entry."""
+        return len(message.body) + len(message.properties.raw) >= self.embed_below
+
+    def write_out(self, queued: QueuedMessage) -> None:
+        """Have a VOLATILE message on disk, so that its body may leave memory.
+
+        A large body is written by itself (STORED); a small one is part of its entry.
+        """
+        message = queued.message
+        if message.properties.persistent or not self.is_stored(message):
+            self.publish(queued)
+            return
+        queued.size = len(message.body)
+        self.has_transients = True
+        self._gather_body(queued)
+        self._charge(queued)
+
+    def enter_stored(self, queued: QueuedMessage) -> None:
+        """Have an entry for a message that is STORED: its place is to leave memory, too."""
+        assert queued.state == _STORED, "its body has a place in the store"
+        del self.lone.stored[queued.sequence]
+        if queued.sequence >= self.next_sequence:
+            self.next_sequence = queued.sequence + 1
+        else:
+            self._publish_late(queued.sequence)
+        self._gather_entry(queued)
+        self._charge(queued)
+
+    def _charge(self, queued: QueuedMessage) -> None:
         if self.credit is not None:
-            self.credit.charge(size + _ENTRY_BYTES, None)
+            self.credit.charge(queued.size + _ENTRY_BYTES, None)
         if not self.is_urgent:
             self.become_dirty()
 
@@ -149,7 +184,9 @@ class QueueIndex:
             state = queued.state
             if state in (_DEAD, _VOLATILE):
                 continue
-            if state != _SEGMENTED:
+            if state == _STORED:
+                del self.lone.stored[queued.sequence]
+            elif state != _SEGMENTED:
                 released += queued.size + _ENTRY_BYTES
             if state == _JOURNALED:
                 self.journaled_dead += 1
@@ -222,6 +259,7 @@ class QueueIndex:
         self.gathered_stored = in_state(self.gathered_stored, _GATHERED)
         self.gathered_dead = 0
         weight, stored_weight = weigh_all(self.gathered), weigh_all(self.gathered_stored)
+        stored_weight += self.lone.forget_dead()
         self.journal_credit.release(self.gathered_weight - weight)
         self.store_credit.release(self.stored_weight - stored_weight)
         self.gathered_weight, self.stored_weight = weight, stored_weight
@@ -233,19 +271,34 @@ class QueueIndex:
         self.journal_credit.charge(weight, None)
 
     def _publish_stored(self, queued: QueuedMessage) -> None:
-        weight = queued.size + _ENTRY_BYTES
-        self.stored_weight += weight
-        self.store_credit.charge(weight, self.debtor)
+        self._charge_store(queued)
         persistent = queued.message.properties.persistent
         (self.bodies if persistent else self.transient_bodies).write(queued)
         self.gathered_stored.append(queued)
+
+    def _gather_body(self, queued: QueuedMessage) -> None:
+        self._charge_store(queued)
+        self.transient_bodies.write(queued)
+        self.lone.gathered.append(queued)
+
+    def _gather_entry(self, queued: QueuedMessage) -> None:
+        """The entry of a message whose body is in a store already."""
+        self._charge_store(queued)
+        self.gathered_stored.append(queued)
+
+    def _charge_store(self, queued: QueuedMessage) -> None:
+        queued.state = _GATHERED
+        self.stored_weight += queued.size + _ENTRY_BYTES
+        self.store_credit.charge(queued.size + _ENTRY_BYTES, self.debtor)
 
     def _cancel(self, queued: QueuedMessage) -> None:
         """Not written yet: it never will be, and the publisher need not wait any longer."""
         queued.state = _DEAD
         self._answer(queued)
         self.gathered_dead += 1
-        if self.gathered_stored:
+        if queued.store_file != _EMBEDDED:
+            self.transient_bodies.died(queued.store_file, queued.store_offset, queued.size)
+        elif self.gathered_stored or self.lone.gathered:
             persistent = queued.message.properties.persistent
             (self.bodies if persistent else self.transient_bodies).cancel(queued)
         if self.gathered_dead > _DEAD_MIN and self.gathered_dead * 2 > len(self.gathered):
@@ -343,6 +396,8 @@ class QueueIndex:
         if self.gathered_stored:
             buffer.publishes(queue_id, self.gathered_stored, 0, UNBOUNDED)
             self._merge_stored()
+        if self.lone.gathered:
+            self.lone.take()
         self.gathered_dead = 0
         for first, count, body_bytes, file, offset in self.acks:
             if file == _EMBEDDED:
@@ -368,6 +423,9 @@ class QueueIndex:
     def written(self, journal_number: int) -> None:
         """The batch is safe, in this file of the journal."""
         writing, self.writing = self.writing, []
+        has_bodies = self.writing_stored_weight != 0
+        if self.lone.writing:
+            self._lone_written()
         self._release_written()
         for queued in writing:
             if queued.state == _WRITING:
@@ -384,17 +442,23 @@ class QueueIndex:
         else:
             self.journaled = writing
             self.journaled_from = journal_number
-        self.writing_acks = []
-        self.writing_ranges = []
+        self.writing_acks, self.writing_ranges = [], []
         if self.writing_dead:
             self.removable.extend(self.writing_dead)
             self.writing_dead = []
+        if has_bodies and self.on_stored is not None:
+            self.on_stored()
 
     def _release_written(self) -> None:
         """What is in a batch, dead or alive, is charged until that is over."""
         self.journal_credit.release(self.writing_weight)
         self.store_credit.release(self.writing_stored_weight)
         self.writing_weight = self.writing_stored_weight = 0
+
+    def _lone_written(self) -> None:
+        weight = self.lone.written()
+        if self.credit is not None:
+            self.credit.release(weight)
 
     def unwritten(self) -> None:
         """Nothing of the batch is safe: it is all to be written anew, elsewhere."""
@@ -405,13 +469,17 @@ class QueueIndex:
             if queued.state != _WRITING:
                 self._answer(queued)
                 continue
+            if queued.store_file != _EMBEDDED:
+                self._gather_entry(queued)
+                continue
             queued.state = _GATHERED
-            message = queued.message
-            if len(message.body) + len(message.properties.raw) < self.embed_below:
-                self._publish_embedded(queued)
-            else:
+            if self.is_stored(queued.message):
                 self._publish_stored(queued)
+            else:
+                self._publish_embedded(queued)
         self.gathered.extend(later)
+        for queued in self.lone.unwritten():
+            self._gather_body(queued)
         self.acks = self.writing_acks + self.acks
         self.ranges = self.writing_ranges + self.ranges
         self.dead_segments = self.writing_dead + self.dead_segments

@@ -83,6 +83,7 @@ def discard(queue: QueueIndex) -> None:
     for queued in [*queue.gathered, *queue.gathered_stored]:
         if queued.state == GATHERED:
             queue.ack([queued])
+    queue.ack(queue.lone.all)
     for entries in (queue.writing, queue.scattering, queue.journaled):
         weight = weigh([queued for queued in entries if queued.store_file == EMBEDDED])
         if weight and queue.credit is not None:

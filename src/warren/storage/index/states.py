@@ -7,6 +7,12 @@
         index
     DEAD                            acknowledged; the index has forgotten it
 
+A transient message with a large body may have that written without an entry in the index:
+
+    VOLATILE -> GATHERED -> WRITING -> STORED -> GATHERED -> ... (`QueueIndex.enter_stored`)
+
+Its body may leave memory when it is STORED; its place is known to the queue alone (beta).
+
 A failed batch takes WRITING back to GATHERED, a failed copy SCATTERING back to JOURNALED. Whatever
 is acknowledged while it is still GATHERED is never written at all.
 """
@@ -22,6 +28,7 @@ JOURNALED: Final = 3
 SEGMENTED: Final = 4
 DEAD: Final = 5
 SCATTERING: Final = 6
+STORED: Final = 7
 
 # Files of the transient message store are numbered from here, those of the persistent one below.
 TRANSIENT_FILE_MIN: Final = 1 << 30

@@ -21,13 +21,13 @@ from warren.storage.index.index import IndexStore
 from warren.storage.index.queue_index import QueueIndex
 from warren.storage.index.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, pieces_of, runs_of
 from warren.storage.index.states import TRANSIENT_FILE_MIN
-from warren.storage.queue.paged_messages import PagedMessages, is_bodiless
+from warren.storage.queue.message_tiers import MessageTiers, is_bodiless
 from warren.storage.queue.paging_host import Reader
 from warren.wire.codec import Message, QueuedMessage
 
 
 async def browse(
-    queue: PagedMessages, reader: Reader, offset: int, limit: int, bytes_max: int
+    queue: MessageTiers, reader: Reader, offset: int, limit: int, bytes_max: int
 ) -> list[QueuedMessage]:
     """As `BackingQueue.browse`."""
     before, after, skip, count = _parts(queue, offset, limit)
@@ -35,7 +35,7 @@ async def browse(
     before = within_bytes(before, bytes_max)
     bytes_max -= sum(queued.size for queued in before)
     found = [_copy(queued) for queued in before]
-    later = [_copy(queued) for queued in after]
+    later = [_copy(queued) for queued in within_bytes(after, bytes_max)]
     await reader.fill(queue.index, [q for q in (*found, *later) if is_bodiless(q)])
     if count and bytes_max > 0:
         paged = await reader.browse(queue.index, span, (skip, count), bytes_max)
@@ -48,19 +48,19 @@ async def browse(
 
 
 def _parts(
-    queue: PagedMessages, offset: int, limit: int
+    queue: MessageTiers, offset: int, limit: int
 ) -> tuple[list[QueuedMessage], list[QueuedMessage], int, int]:
     """Messages in memory before and after delta; how many of delta to skip, how many to read."""
     end = offset + limit
-    older = len(queue.returned) + len(queue.front) + len(queue.leaving)
+    older = len(queue.returned) + len(queue.front) + len(queue.leaving) + len(queue.q3)
     newer = older + queue.delta_count
     before = after = list[QueuedMessage]()
     if offset < older:
         returned = (queued for _, queued in nsmallest(end, queue.returned))
-        ready = chain(returned, queue.front, queue.leaving)
+        ready = chain(returned, queue.front, queue.leaving, queue.q3)
         before = list(islice(ready, offset, end))
     if end > newer:
-        after = list(islice(queue.back, max(0, offset - newer), end - newer))
+        after = list(islice(chain(queue.q2, queue.back), max(0, offset - newer), end - newer))
     skip = max(0, offset - older)
     count = max(0, min(end, newer) - older - skip)
     return before, after, skip, count

@@ -1,6 +1,6 @@
 """A queue's messages from the newest on, some at a time, for whoever wants a copy of all of them.
 
-Wherever they are, messages stand in the order of their numbers (paged_messages.py), so all that are
+Wherever they are, messages stand in the order of their numbers (message_tiers.py), so all that are
 older than a given one can be had in pieces: a piece is every message from some number on to another
 that the queue has at this moment. The next piece is looked for when it is wanted, in the queue as
 it is by then. It may have been delivered to, paged out and read back in between; nothing of that
@@ -19,9 +19,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from warren.storage.index.segment import SEGMENT_SHIFT
-from warren.storage.queue.paged_messages import PagedMessages, is_bodiless
+from warren.storage.queue.message_tiers import MessageTiers, is_bodiless
 from warren.storage.queue.paging_host import Reader
-from warren.wire.codec import QueuedMessage
+from warren.wire.codec import Message, QueuedMessage
 
 PIECE_MESSAGES_MAX: Final = 4_096
 READ_BYTES_MAX: Final = 4_194_304
@@ -49,7 +49,7 @@ class Piece:
 
 
 def collect(
-    queue: PagedMessages,
+    queue: MessageTiers,
     reader: Reader,
     below: int,
     unacked: Iterable[QueuedMessage],
@@ -59,11 +59,13 @@ def collect(
 
     At once, or when it has been read; never if the queue goes in the meantime.
     """
-    piece = _newest_of(queue.back, below)
+    piece = _newest_of(queue.back, below) or _newest_of(queue.q2, below)
     if piece is None and queue.delta_count and queue.delta_start < below:
         end = min(below, queue.delta_end)
         _Read(reader, queue.index, (_start_of_segment(queue, end), end), below, done)
         return
+    if piece is None:
+        piece = _newest_of(queue.q3, below)
     if piece is None:
         piece = _newest_of(queue.leaving, below) or _newest_of(queue.front, below)
     if piece is None:
@@ -73,7 +75,7 @@ def collect(
     _read_bodies(reader, queue.index, piece, done)
 
 
-def _start_of_segment(queue: PagedMessages, end: int) -> int:
+def _start_of_segment(queue: MessageTiers, end: int) -> int:
     """Of the last segment before `end` that there is: a piece of delta is no larger."""
     last = (end - 1) >> SEGMENT_SHIFT
     number = max((n for n in queue.index.segments if n <= last), default=0)
@@ -154,7 +156,9 @@ def _read_bodies(reader: Reader, index: Any, piece: Piece, done: Callable[[Piece
             copy.store_file, copy.store_offset = queued.store_file, queued.store_offset
             bodiless.append(copy)
 
-    def have() -> None:
+    def have(messages: list[Message | None]) -> None:
+        for copy, message in zip(bodiless, messages, strict=True):
+            copy.message = message  # type: ignore[assignment]
         found = {queued.sequence: queued for queued in bodiless}
         filled = [found.get(queued.sequence, queued) for queued in piece.messages]
         # What has none now is lost, or was acknowledged while we read.

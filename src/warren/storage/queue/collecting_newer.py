@@ -12,9 +12,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from warren.storage.queue.collecting import Piece
-from warren.storage.queue.paged_messages import PagedMessages, is_bodiless
+from warren.storage.queue.message_tiers import MessageTiers, is_bodiless
 from warren.storage.queue.paging_host import Reader
-from warren.wire.codec import QueuedMessage
+from warren.wire.codec import Message, QueuedMessage
 
 PIECE_MESSAGES_MAX: Final = 1_024
 PIECE_BYTES_MAX: Final = 262_144
@@ -24,7 +24,7 @@ _sequence: Final = attrgetter("sequence")
 
 
 def collect_newer(
-    queue: PagedMessages,
+    queue: MessageTiers,
     reader: Reader,
     start: int,
     unacked: Iterable[QueuedMessage],
@@ -37,7 +37,7 @@ def collect_newer(
     delta = queue.delta_count and queue.delta_end > start
     found = _before_delta(queue, start, unacked)
     if not delta:
-        found = chain(found, _from(queue.back, start))
+        found = chain(found, _from(queue.q2, start), _from(queue.back, start))
     messages, is_cut = _take(found)
     if delta and not messages:
         _read(queue, reader, (max(start, queue.delta_start), queue.delta_end), start, done)
@@ -50,13 +50,12 @@ def collect_newer(
 
 
 def _before_delta(
-    queue: PagedMessages, start: int, unacked: Iterable[QueuedMessage]
+    queue: MessageTiers, start: int, unacked: Iterable[QueuedMessage]
 ) -> Iterable[QueuedMessage]:
     returned = [queued for _, queued in queue.returned]
     oldest = [queued for queued in (*returned, *unacked) if queued.sequence >= start]
-    return chain(
-        sorted(oldest, key=_sequence), _from(queue.front, start), _from(queue.leaving, start)
-    )
+    newer = [_from(part, start) for part in (queue.front, queue.leaving, queue.q3)]
+    return chain(sorted(oldest, key=_sequence), *newer)
 
 
 def _from(messages: Sequence[QueuedMessage], start: int) -> Iterable[QueuedMessage]:
@@ -78,7 +77,7 @@ def _take(found: Iterable[QueuedMessage]) -> tuple[list[QueuedMessage], bool]:
 
 
 def _read(
-    queue: PagedMessages,
+    queue: MessageTiers,
     reader: Reader,
     span: tuple[int, int],
     start: int,
@@ -102,7 +101,9 @@ def _fill(reader: Reader, index: Any, piece: Piece, done: Callable[[Piece], None
         return
     found = {queued.sequence: queued for queued in bodiless}
 
-    def have() -> None:
+    def have(read: list[Message | None]) -> None:
+        for copy, message in zip(bodiless, read, strict=True):
+            copy.message = message  # type: ignore[assignment]
         filled = [found.get(queued.sequence, queued) for queued in piece.messages]
         piece.messages = [queued for queued in filled if not is_bodiless(queued)]
         done(piece)

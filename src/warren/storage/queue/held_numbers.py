@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from warren.storage.index.segment import pieces_among, runs_of
-from warren.storage.queue.paged_messages import PagedMessages, runs_of_sequences
+from warren.storage.queue.message_tiers import MessageTiers, runs_of_sequences
 from warren.wire.codec import QueuedMessage
 
 Runs: TypeAlias = list[tuple[int, int]]
@@ -20,11 +20,11 @@ Runs: TypeAlias = list[tuple[int, int]]
 _sequence = attrgetter("sequence")
 
 
-def held_runs(queue: PagedMessages, unacked: Iterable[int] = ()) -> Runs:
+def held_runs(queue: MessageTiers, unacked: Iterable[int] = ()) -> Runs:
     """Of all ready messages, and these, that clients have."""
     returned = sorted([*(sequence for sequence, _ in queue.returned), *unacked])
     runs = runs_of_sequences(returned)
-    for messages in (queue.front, queue.leaving, queue.back):
+    for messages in (queue.front, queue.leaving, queue.q3, queue.q2, queue.back):
         runs += _runs_of(list(messages))
     if queue.delta_count:
         queue.index.close_run()

@@ -1,48 +1,24 @@
-"""The ready messages of a queue, in memory as far as that is wanted and on disk as far as needed.
+"""Paged messages: how the ready messages of a queue leave memory when it gets short.
 
-Oldest first, they are
-
-    returned | front | leaving | delta | back     (RabbitMQ: q4 | q4 | q3 | delta | q2 and q1)
-
-All but delta are in memory. Delta is a range of sequence numbers of which only the index knows the
-contents: first, end and how many. As long as nothing has been paged out there is `front` alone:
-publishing appends to it, delivering takes from it.
-
-A queue that is to save memory keeps the `keep` oldest messages of `front`. Newer ones move to
-`leaving`, and what is published to `back`; those that are not on their way to the disk anyway are
-given to the index there. A message may leave memory when its entry is in a segment of the index
-(SEGMENTED). Delta grows at both ends: at its start by what leaves `leaving`, at its end by what
-leaves `back`. A lazy queue is one that keeps nothing.
-
-When `front` runs out, the next piece of delta is read into it, off the event loop, ahead of need, a
-bounded number of bytes at a time. What was read stays until it is delivered.
-
-`returned` holds what was delivered and came back. It is older than everything else: messages leave
-`front` from its head only, so whatever was delivered is older than all that was not. When nothing
-is unacknowledged any more, it can become part of `front` again, and leave.
-
-Work is done in steps of a bounded size; the rest of it is put off to the next turn of the loop.
-What waits in `leaving` and `back` for the disk is bounded in bytes: the former because no more is
-chosen to leave, the latter because publishers are charged for it (`credit`).
-
-Invariants, checked after each step that moves messages:
-
-    back is empty unless there is a delta or memory is to be saved (keep >= 0)
-    sequence numbers: returned < front < leaving < delta.start <= delta.end <= back
-    length = len(returned) + len(front) + len(leaving) + delta.count + len(back)
+Which tiers there are, and why, is in message_tiers.py. Here messages are moved out of memory, from
+alpha to beta or gamma, and from there to delta. The way back is in variable_queue.py.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Final
 
-from warren.flow.states import FlowRecord
-from warren.queues.backing import Level
-from warren.storage.index.states import SEGMENTED, VOLATILE
-from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, QueueIndexClient, Reader
+from warren.storage.index.states import SEGMENTED, STORED, VOLATILE
+from warren.storage.queue.message_tiers import (
+    KEEP_EVERYTHING,
+    MessageTiers,
+    is_body_out,
+    is_bodiless,
+    runs_of_sequences,
+)
+from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, PLACE_BYTES
 from warren.wire.codec import QueuedMessage
 
 PAGED_PER_STEP_MAX: Final = 8_192
@@ -50,72 +26,19 @@ CHOSEN_PER_STEP_MAX: Final = 2_048
 LEAVING_BYTES_MAX: Final = 16 * 1_048_576
 """No more is given to the disk at a time, so that others find their way there, too."""
 RETURNED_MAX: Final = 1_024
-READ_FIRST_BYTES: Final = 8_192
-KEEP_EVERYTHING: Final = -1
+PLACES_SHARE: Final = 2
+"""Of what a queue may keep, one part in so many may be places."""
 
 # Numbers of other modules, which the .pxd makes C variables: a name that is imported is looked up.
 _VOLATILE = VOLATILE
 _SEGMENTED = SEGMENTED
+_STORED = STORED
 _OVERHEAD = MESSAGE_OVERHEAD_BYTES
+_PLACE = PLACE_BYTES
 
 
-class PagedMessages(Level):
-    """The index is made when it is first needed: most queues never need one.
-
-    `on_loaded` is called when messages that were asked for in vain have come from the disk.
-    """
-
-    def __init__(
-        self, make_index: Callable[[], QueueIndexClient], is_durable: bool, reader: Reader
-    ) -> None:
-        self.length = 0
-        self.ready_bytes = 0
-        self.unacked_count = 0
-        self.unacked_bytes = 0
-        self.persistent_count = 0
-        self.persistent_bytes = 0
-        self.unacked_persistent_count = 0
-        self.unacked_persistent_bytes = 0
-        self.index: Any = None
-        self.is_durable = is_durable
-        self.is_lazy = False
-        self.keep = KEEP_EVERYTHING
-        self.on_loaded: Callable[[], None] | None = None
-        self._make_index = make_index
-        self._reader = reader
-        self.credit = reader.credit
-        self.flow = FlowRecord()
-        self.next_sequence = 0
-        self.returned: list[tuple[int, QueuedMessage]] = []
-        self.front: deque[QueuedMessage] = deque()
-        self.leaving: list[QueuedMessage] = []
-        self.leaving_bytes = 0
-        self.back: deque[QueuedMessage] = deque()
-        self.back_bytes = 0
-        self.charged_bytes = 0
-        # How many of `back` have been given to the index, if they had to be.
-        self.given_count = 0
-        self.given_bytes = 0
-        self.delta_start = 0
-        self.delta_end = 0
-        self.delta_count = 0
-        self.delta_bytes = 0
-        self.is_loading = False
-        self.read_ahead_bytes = READ_FIRST_BYTES
-        self.is_paging = False
-        # What is older was read from the disk, because somebody is going to have it soon.
-        self.loaded_below = 0
-        # Bumped when what is being read has become meaningless: a purge.
-        self.epoch = 0
-
-    def indexed(self) -> QueueIndexClient:
-        if self.index is None:
-            self.index = self._make_index()
-            self.index.on_segmented = self.page_out
-            self.index.debtor = self.flow
-        return cast("QueueIndexClient", self.index)
-
-    # Out of memory.
+class PagedMessages(MessageTiers):
+    """Messages that leave memory when the queue is told to save it, or is lazy."""
 
     def set_lazy(self, lazy: bool) -> None:
         if lazy == self.is_lazy:
@@ -130,17 +53,17 @@ class PagedMessages(Level):
         else:
             self.use_memory()
 
-    def save_memory(self, keep: int) -> None:
-        """Keep no more than the `keep` oldest in memory, as soon as the disk has the others.
+    def save_memory(self, keep_bytes: int) -> None:
+        """Keep no more than this in memory, as soon as the disk has the rest.
 
         A lazy queue does anyway.
         """
-        assert keep >= 0, "there is use_memory"
+        assert keep_bytes >= 0, "there is use_memory"
         if not self.is_lazy:
-            self._keep_at_most(keep)
+            self._keep_at_most(keep_bytes)
 
-    def _keep_at_most(self, keep: int) -> None:
-        self.keep = keep
+    def _keep_at_most(self, keep_bytes: int) -> None:
+        self.keep_bytes = keep_bytes
         self._charge(self.back_bytes - self.charged_bytes)
         self.page_out()
 
@@ -148,22 +71,28 @@ class PagedMessages(Level):
         """What comes may stay in memory; what is on disk comes back when it is needed."""
         if self.is_lazy:
             return
-        self.keep = KEEP_EVERYTHING
+        self.keep_bytes = KEEP_EVERYTHING
         self._stay()
         self.release_credit()
 
-    def page_out(self) -> None:
-        """Turn into delta what is beyond `keep` and in segments, but not what was just read.
+    def _body_stored(self) -> None:
+        """Message stores have bodies that may leave memory now."""
+        if self.keep_bytes >= 0:
+            self._page_on_soon()
 
-        Nothing while a read is under way: its answer continues what `front` has now.
+    def page_out(self) -> None:
+        """Move what is beyond `keep_bytes` and on disk, but not what was just read.
+
+        Nothing while a piece of delta is being read: it continues what `front` has now.
         """
-        if self.keep < 0 or self.is_loading:
+        if self.keep_bytes < 0 or self.is_loading:
             return
-        if len(self.returned) > RETURNED_MAX and self.unacked_count == 0:
+        if len(self.returned) > RETURNED_MAX and self.unacked_count == 0 and not self.is_filling:
             self._take_back_returned()
         room = self._page_leaving(PAGED_PER_STEP_MAX)
         self._choose_leaving()
         room = self._page_back(self._page_leaving(room))
+        room = self._page_places(room)
         self._give_back()
         if room <= 0 or self._has_more_to_choose() or self._has_more_to_give():
             self._page_on_soon()
@@ -182,37 +111,64 @@ class PagedMessages(Level):
 
     def _has_more_to_choose(self) -> bool:
         return (
-            len(self.front) > self.keep
+            bool(self.front)
             and self.leaving_bytes < LEAVING_BYTES_MAX
             and self.front[-1].sequence >= self.loaded_below
+            and self.surplus_bytes > 0
+            and not (self.leaving and is_bodiless(self.front[-1]))
         )
 
     def _choose_leaving(self) -> None:
+        """Take the newest of `front`, as many as are too much; what has no body is a place."""
         chosen: list[QueuedMessage] = []
-        while len(chosen) < CHOSEN_PER_STEP_MAX and self._has_more_to_choose():
+        surplus = self.surplus_bytes
+        steps = CHOSEN_PER_STEP_MAX
+        while surplus > 0 and steps > 0 and self._may_choose(chosen):
             queued = self.front.pop()
+            steps -= 1
+            if is_bodiless(queued):
+                surplus -= _PLACE
+                self.uncount_bodiless(queued)
+                self._drop_body(queued)
+                self.q3.appendleft(queued)
+                continue
+            surplus -= queued.size + _OVERHEAD
             self.leaving_bytes += queued.size + _OVERHEAD
             chosen.append(queued)
         if not chosen:
             return
-        for queued in reversed(chosen):
-            if queued.state == _VOLATILE:
-                self.indexed().publish(queued)
         chosen.reverse()
+        for queued in chosen:
+            if queued.state == _VOLATILE:
+                self.indexed().write_out(queued)
         self.leaving[:0] = chosen
+
+    def _may_choose(self, chosen: list[QueuedMessage]) -> bool:
+        if not self.front or self.leaving_bytes >= LEAVING_BYTES_MAX:
+            return False
+        if self.front[-1].sequence < self.loaded_below:
+            return False
+        # A place cannot pass those that wait for the disk.
+        return not ((chosen or self.leaving) and is_bodiless(self.front[-1]))
 
     def _page_leaving(self, room: int) -> int:
         leaving = self.leaving
         while room > 0 and leaving:
             queued = leaving[-1]
-            if queued.state != _SEGMENTED:
+            if is_body_out(queued):
+                self._drop_body(queued)
+                self.q3.appendleft(queued)
+            elif queued.state != _SEGMENTED:
                 break
+            elif self.q3:
+                if not self._page_newest_of_q3():
+                    break
+                room -= 1
+                continue
+            else:
+                self._page_before_delta(queued)
             leaving.pop()
             self.leaving_bytes -= queued.size + _OVERHEAD
-            if self.delta_count == 0:
-                self.delta_end = queued.sequence + 1
-            self.delta_start = queued.sequence
-            self._count_paged(queued)
             room -= 1
         return room
 
@@ -220,13 +176,23 @@ class PagedMessages(Level):
         back = self.back
         while room > 0 and back:
             queued = back[0]
-            if queued.state != _SEGMENTED:
+            if is_body_out(queued):
+                if is_bodiless(queued):
+                    self.back_bodiless -= 1
+                    self.back_bodiless_bytes -= queued.size
+                    self._uncount_beta(queued)
+                self._drop_body(queued)
+                (self.q2 if self.delta_count else self.q3).append(queued)
+            elif queued.state != _SEGMENTED:
                 break
+            elif self.q2:
+                if not self._page_oldest_of_q2():
+                    break
+                room -= 1
+                continue
+            else:
+                self._page_after_delta(queued)
             back.popleft()
-            if self.delta_count == 0:
-                self.delta_start = queued.sequence
-            self.delta_end = queued.sequence + 1
-            self._count_paged(queued)
             size = queued.size + _OVERHEAD
             self.back_bytes -= size
             if self.given_count > 0:
@@ -235,6 +201,59 @@ class PagedMessages(Level):
             room -= 1
         self.release_credit()
         return room
+
+    def _page_places(self, room: int) -> int:
+        """Let go of places, those in the middle first, if there are more than may be kept."""
+        permitted = self.keep_bytes // PLACES_SHARE // _PLACE
+        while room > 0 and self.places > permitted:
+            if self.q2:
+                is_paged = self._page_oldest_of_q2()
+            else:
+                is_paged = self._page_newest_of_q3()
+            if not is_paged:
+                break
+            room -= 1
+        return room
+
+    def _page_newest_of_q3(self) -> bool:
+        """False if the index has no entry for it yet."""
+        queued = self.q3[-1]
+        if queued.state != _SEGMENTED:
+            self._enter_stored(reversed(self.q3))
+            return False
+        self.q3.pop()
+        self.uncount_place(queued)
+        self._page_before_delta(queued)
+        return True
+
+    def _page_oldest_of_q2(self) -> bool:
+        queued = self.q2[0]
+        if queued.state != _SEGMENTED:
+            self._enter_stored(self.q2)
+            return False
+        self.q2.popleft()
+        self.uncount_place(queued)
+        self._page_after_delta(queued)
+        return True
+
+    def _enter_stored(self, places: Iterable[QueuedMessage]) -> None:
+        """Give betas an entry in the index: their places are to go."""
+        for queued in islice(places, CHOSEN_PER_STEP_MAX):
+            if queued.state == _STORED:
+                self.beta_count -= 1
+                self.indexed().enter_stored(queued)
+
+    def _page_before_delta(self, queued: QueuedMessage) -> None:
+        if self.delta_count == 0:
+            self.delta_end = queued.sequence + 1
+        self.delta_start = queued.sequence
+        self._count_paged(queued)
+
+    def _page_after_delta(self, queued: QueuedMessage) -> None:
+        if self.delta_count == 0:
+            self.delta_start = queued.sequence
+        self.delta_end = queued.sequence + 1
+        self._count_paged(queued)
 
     def _has_more_to_give(self) -> bool:
         return self.given_count < len(self.back) and self.given_bytes < LEAVING_BYTES_MAX
@@ -249,19 +268,9 @@ class PagedMessages(Level):
 
     def _give(self, queued: QueuedMessage) -> None:
         if queued.state == _VOLATILE:
-            self.indexed().publish(queued)
+            self.indexed().write_out(queued)
         self.given_count += 1
         self.given_bytes += queued.size + _OVERHEAD
-
-    def _count_paged(self, queued: QueuedMessage) -> None:
-        self.delta_count += 1
-        self.delta_bytes += queued.size
-
-    def _stay(self) -> None:
-        """What was to leave, and has not, is wanted."""
-        self.front.extend(self.leaving)
-        self.leaving.clear()
-        self.leaving_bytes = 0
 
     def _take_back_returned(self) -> None:
         """Nobody has any of the queue's messages: all that came back is where it was before.
@@ -283,86 +292,16 @@ class PagedMessages(Level):
         is_all_given = self.given_count == len(self.back)
         self.back.append(queued)
         self.back_bytes += size
-        if self.keep >= 0:
+        if is_bodiless(queued):
+            self.back_bodiless += 1
+            self.back_bodiless_bytes += queued.size
+        if self.keep_bytes >= 0:
             if is_all_given:
                 self._give(queued)
             self._charge(size)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """About what will leave memory as soon as the disk has it."""
-        waiting = self.leaving_bytes + self.charged_bytes
-        surplus = len(self.front) - self.staying_count
-        if surplus:
-            waiting += (self.memory_bytes - waiting) * surplus // len(self.front)
-        return waiting
-
-    @property
-    def staying_count(self) -> int:
-        """How many messages of `front` have not been told to leave."""
-        return len(self.front) if self.keep < 0 else min(len(self.front), self.keep)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Of ready messages that are in memory, all that they take."""
-        bodies = self.ready_bytes - self.delta_bytes
-        return bodies + (self.length - self.delta_count) * _OVERHEAD
 
     def _charge(self, size: int) -> None:
         self.charged_bytes += size
         self.credit.charge(size, self.flow)
         if self.credit.is_exhausted:
             self._reader.scatter_now()
-
-    def release_credit(self) -> None:
-        """So that what is charged is what is in `back`, or nothing if all may stay there."""
-        owed = self.back_bytes if self.keep >= 0 else 0
-        if owed < self.charged_bytes:
-            self.credit.release(self.charged_bytes - owed)
-            self.charged_bytes = owed
-
-    # Back into memory.
-
-    def refill(self) -> None:
-        """`front` is empty: what follows it, if that is in memory."""
-        assert not self.front
-        if self.leaving:
-            self._stay()
-        elif self.delta_count == 0 and self.back:
-            self.front, self.back = self.back, self.front
-            self.back_bytes = self.given_count = self.given_bytes = 0
-            self.release_credit()
-
-    def forget_reads(self) -> None:
-        """Whoever they were for does not need them."""
-        self.epoch += 1
-        self.is_loading = False
-
-    def check(self) -> None:
-        in_memory = len(self.returned) + len(self.front) + len(self.leaving) + len(self.back)
-        assert self.length == in_memory + self.delta_count, "messages are counted once"
-        assert self.delta_count >= 0, "no more is read than was paged out"
-        if self.front and self.leaving:
-            assert self.front[-1].sequence < self.leaving[0].sequence, "front is older"
-        if self.delta_count:
-            before = self.leaving or self.front
-            assert not before or before[-1].sequence < self.delta_start, "delta comes after"
-            assert not self.back or self.delta_end <= self.back[0].sequence, "back is newer"
-
-
-def is_bodiless(queued: QueuedMessage) -> bool:
-    """Only storage ever sees one like that, so its type does not speak of it."""
-    return queued.message is None
-
-
-def runs_of_sequences(ascending: list[int]) -> list[tuple[int, int]]:
-    """As (first, count)."""
-    if ascending and ascending[-1] - ascending[0] == len(ascending) - 1:
-        return [(ascending[0], len(ascending))]
-    runs: list[tuple[int, int]] = []
-    for sequence in ascending:
-        if runs and sequence == sum(runs[-1]):
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((sequence, 1))
-    return runs

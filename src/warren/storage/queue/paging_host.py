@@ -6,19 +6,28 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from warren.flow.credit import Credit
-from warren.wire.codec import QueuedMessage
+from warren.wire.codec import Message, QueuedMessage
 
 MESSAGE_OVERHEAD_BYTES: Final = 230
 """What a message in memory takes beside its body: three objects, its properties, its places."""
+PLACE_BYTES: Final = 150
+"""What is left of that in memory when the body and its properties have gone: order, expiry, size."""
 
 
 class QueueIndexClient(Protocol):
     """What a queue asks of its index (storage/index/queue_index.py)."""
 
     on_segmented: Callable[[], None] | None
+    on_stored: Callable[[], None] | None
     debtor: Any
 
     def publish(self, queued: QueuedMessage) -> None: ...
+
+    def is_stored(self, message: Message) -> bool: ...
+
+    def write_out(self, queued: QueuedMessage) -> None: ...
+
+    def enter_stored(self, queued: QueuedMessage) -> None: ...
 
     def ack(self, run: list[QueuedMessage]) -> None: ...
 
@@ -41,9 +50,9 @@ class Reader(Protocol):
         """Those alive of the span, oldest first; at least one if any can be read."""
 
     def read_bodies(
-        self, index: Any, entries: list[QueuedMessage], done: Callable[[], None]
+        self, index: Any, entries: list[QueuedMessage], done: Callable[[list[Message | None]], None]
     ) -> None:
-        """Give each its message, unless that is lost."""
+        """Tell `done` the message of each, None for what is lost."""
 
     async def browse(
         self, index: Any, span: tuple[int, int], window: tuple[int, int], bytes_max: int
@@ -52,7 +61,7 @@ class Reader(Protocol):
         raise NotImplementedError
 
     async def fill(self, index: Any, entries: list[QueuedMessage]) -> None:
-        """As `read_bodies`, for copies that belong to no queue."""
+        """Give each its message, unless that is lost; for copies that belong to no queue."""
 
     def note_delivered(self, index: Any, runs: list[tuple[int, int]]) -> None:
         """Whoever reads these (first, count) is to be told that somebody has had them."""

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
+from warren.storage.queue.message_tiers cimport is_bodiless
 from warren.storage.queue.variable_queue cimport VariableQueue as VariableQueueType
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
@@ -26,6 +27,7 @@ cpdef object mark_all(VariableQueueType queue)
 cpdef object remove(
     VariableQueueType queue, uint64_t first, Py_ssize_t count, Py_ssize_t body_bytes
 )
+@cython.locals(gone=list, queued=QueuedType)
 cdef list _take_from_memory(VariableQueueType queue, uint64_t first, uint64_t end)
 @cython.locals(queued=QueuedType, position=Py_ssize_t)
 cdef Py_ssize_t _take(object messages, uint64_t first, uint64_t end, list gone) except -1

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.storage.index.segment import pieces_among
+from warren.storage.queue.message_tiers import is_bodiless
 from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES
 from warren.storage.queue.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
@@ -160,8 +161,14 @@ def _take_from_memory(queue: VariableQueue, first: int, end: int) -> list[Queued
     if queue.returned:
         _take_returned(queue, first, end, gone)
     _take(queue.front, first, end, gone)
+    if queue.front_bodiless:
+        for queued in gone:
+            if is_bodiless(queued):
+                queue.uncount_bodiless(queued)
     if queue.leaving:
         _take_leaving(queue, first, end, gone)
+    if queue.places:
+        _take_places(queue, first, end, gone)
     if queue.back:
         _take_back(queue, first, end, gone)
     if gone:
@@ -205,6 +212,15 @@ def _take_leaving(queue: VariableQueue, first: int, end: int, gone: list[QueuedM
         gone += mine
 
 
+def _take_places(queue: VariableQueue, first: int, end: int, gone: list[QueuedMessage]) -> None:
+    mine: list[QueuedMessage] = []
+    _take(queue.q3, first, end, mine)
+    _take(queue.q2, first, end, mine)
+    for queued in mine:
+        queue.uncount_place(queued)
+    gone += mine
+
+
 def _take_back(queue: VariableQueue, first: int, end: int, gone: list[QueuedMessage]) -> None:
     mine: list[QueuedMessage] = []
     position = _take(queue.back, first, end, mine)
@@ -215,13 +231,17 @@ def _take_back(queue: VariableQueue, first: int, end: int, gone: list[QueuedMess
     queue.given_bytes -= sum([queued.size + _OVERHEAD for queued in given])
     queue.back_bytes -= sum([queued.size + _OVERHEAD for queued in mine])
     queue.release_credit()
+    if queue.back_bodiless:
+        bodiless = [queued.size for queued in mine if is_bodiless(queued)]
+        queue.back_bodiless -= len(bodiless)
+        queue.back_bodiless_bytes -= sum(bodiless)
     gone += mine
 
 
 def _count_gone(queue: VariableQueue, gone: list[QueuedMessage]) -> None:
     for queued in gone:
         queue.ready_bytes -= queued.size
-        if queue.is_durable and queued.message.properties.persistent:
+        if queue.is_persistent(queued):
             queue.persistent_count -= 1
             queue.persistent_bytes -= queued.size
     queue.length -= len(gone)
@@ -246,3 +266,4 @@ def _forget_paged_out(
         # Nothing weighs nothing, whatever was estimated.
         queue.ready_bytes -= queue.delta_bytes
         queue.delta_bytes = 0
+        queue.end_delta()

@@ -1,14 +1,20 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from warren.storage.queue.paged_messages cimport PagedMessages, is_bodiless
+from warren.storage.queue.message_tiers cimport is_bodiless, is_body_out
+from warren.storage.queue.paged_messages cimport PagedMessages
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
 cdef uint8_t _VOLATILE
+cdef uint8_t _STORED
+cdef uint8_t _DEAD
+cdef int _TRANSIENT_FILE_MIN
 
 
 cdef class VariableQueue(PagedMessages):
     cdef public object on_deleted
     cdef public object rates
+    cdef public Py_ssize_t unacked_bodiless
+    cdef public Py_ssize_t unacked_bodiless_bytes
     @cython.locals(queued=QueuedType)
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence
@@ -16,7 +22,7 @@ cdef class VariableQueue(PagedMessages):
     cpdef int publish_delivered(
         self, QueuedType queued, object publisher, uint64_t sequence
     ) except -1
-    cdef bint _is_persistent(self, QueuedType queued) noexcept
+    cdef bint is_persistent(self, QueuedType queued) noexcept
     cdef void _count_unacked(self, QueuedType queued) noexcept
     cdef void _count_settled(self, QueuedType queued) noexcept
     cdef int _store(self, QueuedType queued, object publisher, uint64_t sequence) except -1
@@ -24,6 +30,7 @@ cdef class VariableQueue(PagedMessages):
     cpdef QueuedType fetch(self, bint ack_required)
     @cython.locals(queued=QueuedType)
     cdef QueuedType _take_head(self)
+    cdef object _look_ahead(self)
     @cython.locals(queued=QueuedType)
     cpdef object ack(self, list run)
     @cython.locals(queued=QueuedType)

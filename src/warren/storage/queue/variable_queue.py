@@ -7,16 +7,19 @@ come and go, and what is not in memory is read when it is needed, or a little be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import Any, Final
 
 from warren.queues.backing_figures import BackingFigures, OperationRates
 from warren.queues.boundary import PENDING, TAKEN, Publisher
+from warren.queues.delivery_limit import with_delivery_count
+from warren.storage.index.states import DEAD, STORED, TRANSIENT_FILE_MIN
 from warren.storage.queue.browsing import browse
 from warren.storage.queue.collecting import Piece, collect
 from warren.storage.queue.collecting_newer import collect_newer
-from warren.storage.queue.paged_messages import PagedMessages, is_bodiless, runs_of_sequences
-from warren.storage.queue.paging_host import QueueIndexClient, Reader
+from warren.storage.queue.message_tiers import is_bodiless, is_body_out, runs_of_sequences
+from warren.storage.queue.paged_messages import PagedMessages
+from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, QueueIndexClient, Reader
 from warren.storage.queue.sub_queues import sub_queues
 from warren.wire.codec import Message, QueuedMessage
 
@@ -24,8 +27,13 @@ READ_AHEAD_BYTES: Final = 1_048_576
 READ_AHEAD_GROWTH: Final = 4
 """A queue's first read is small, since at a start every queue looks at its head; then it grows."""
 READ_AHEAD_MESSAGES_MIN: Final = 64
+RETURNED_READ_MAX: Final = 256
+"""Bodies of messages that came back are read so many at a time, at most."""
 
 _VOLATILE = 0
+_STORED = STORED
+_DEAD = DEAD
+_TRANSIENT_FILE_MIN = TRANSIENT_FILE_MIN
 
 
 class VariableQueue(PagedMessages):
@@ -36,6 +44,8 @@ class VariableQueue(PagedMessages):
     ) -> None:
         super().__init__(make_index, is_durable, reader)
         self.on_deleted: Callable[[], None] | None = None
+        self.unacked_bodiless = 0
+        self.unacked_bodiless_bytes = 0
         self.rates: OperationRates | None = None
 
     def publish(
@@ -46,11 +56,11 @@ class VariableQueue(PagedMessages):
         self.length += 1
         queued.size = len(message.body)
         self.ready_bytes += queued.size
-        if self._is_persistent(queued):
+        if self.is_persistent(queued):
             self.persistent_count += 1
             self.persistent_bytes += queued.size
         outcome = self._store(queued, publisher, sequence)
-        if self.keep < 0 and self.delta_count == 0 and not self.back:
+        if self.keep_bytes < 0 and self.delta_count == 0 and self.places == 0 and not self.back:
             self.front.append(queued)
         else:
             self.append_back(queued)
@@ -73,26 +83,34 @@ class VariableQueue(PagedMessages):
             # It may leave memory, or have left it: what is read back is marked by its number.
             self.index.redelivered_below = self.next_sequence
 
-    def _is_persistent(self, queued: QueuedMessage) -> bool:
-        return self.is_durable and queued.message.properties.persistent
+    def is_persistent(self, queued: QueuedMessage) -> bool:
+        """True if a start must find it; also of one whose content is not in memory."""
+        if not self.is_durable:
+            return False
+        if queued.message is None:
+            return queued.store_file < _TRANSIENT_FILE_MIN
+        return queued.message.properties.persistent
 
     def _count_unacked(self, queued: QueuedMessage) -> None:
         self.unacked_count += 1
         self.unacked_bytes += queued.size
-        if self._is_persistent(queued):
+        if self.is_persistent(queued):
             self.unacked_persistent_count += 1
             self.unacked_persistent_bytes += queued.size
 
     def _count_settled(self, queued: QueuedMessage) -> None:
         self.unacked_count -= 1
         self.unacked_bytes -= queued.size
-        if self._is_persistent(queued):
+        if self.unacked_bodiless != 0 and is_bodiless(queued):
+            self.unacked_bodiless -= 1
+            self.unacked_bodiless_bytes -= queued.size
+        if self.is_persistent(queued):
             self.unacked_persistent_count -= 1
             self.unacked_persistent_bytes -= queued.size
 
     def _store(self, queued: QueuedMessage, publisher: Publisher | None, sequence: int) -> int:
         """Have it written if it must survive."""
-        if not self._is_persistent(queued):
+        if not self.is_persistent(queued):
             return TAKEN
         if publisher is not None:
             queued.publisher = publisher
@@ -109,7 +127,7 @@ class VariableQueue(PagedMessages):
             return None
         self.length -= 1
         self.ready_bytes -= queued.size
-        if self._is_persistent(queued):
+        if self.is_persistent(queued):
             self.persistent_count -= 1
             self.persistent_bytes -= queued.size
         if ack_required:
@@ -121,17 +139,29 @@ class VariableQueue(PagedMessages):
 
     def _take_head(self) -> QueuedMessage | None:
         if self.returned:
+            if self.front_bodiless != 0 and is_bodiless(self.returned[0][1]):
+                self.fill()
+                return None
             return heappop(self.returned)[1]
         if not self.front and not self._is_refilled():
             return None
-        queued: QueuedMessage = self.front.popleft()
-        if is_bodiless(queued):
-            self.front.appendleft(queued)
-            self.load_bodies()
+        if self.front_bodiless != 0 and is_bodiless(self.front[0]):
+            self.fill()
             return None
-        if self.delta_count != 0 and len(self.front) < READ_AHEAD_MESSAGES_MIN:
-            self.load()
+        queued: QueuedMessage = self.front.popleft()
+        if self.delta_count != 0 or self.places != 0 or self.front_bodiless != 0:
+            self._look_ahead()
         return queued
+
+    def _look_ahead(self) -> None:
+        """Have what follows read before `front` has run out, as long as it is not enough."""
+        if self.leaving:
+            return
+        if self.q3 or self.front_bodiless != 0:
+            if not self.is_filling and self.ahead_bytes < self.read_ahead_bytes // 2:
+                self.fill()
+        elif self.delta_count != 0 and len(self.front) < READ_AHEAD_MESSAGES_MIN:
+            self.load()
 
     def _is_refilled(self) -> bool:
         """`front` is empty: whether there is something in it now."""
@@ -144,13 +174,11 @@ class VariableQueue(PagedMessages):
 
     def head(self) -> QueuedMessage | None:
         """None if the queue is empty, or if its head is still being read."""
-        if self.returned:
-            return self.returned[0][1]
-        if not self.front and not self._is_refilled():
+        if not self.returned and not self.front and not self._is_refilled():
             return None
-        queued = self.front[0]
+        queued: QueuedMessage = self.returned[0][1] if self.returned else self.front[0]
         if is_bodiless(queued):
-            self.load_bodies()
+            self.fill()
             return None
         return queued
 
@@ -166,7 +194,9 @@ class VariableQueue(PagedMessages):
             self._count_settled(queued)
             heappush(self.returned, (queued.sequence, queued))
             self.ready_bytes += queued.size
-            if self._is_persistent(queued):
+            if is_bodiless(queued):
+                self.count_bodiless(queued)
+            if self.is_persistent(queued):
                 self.persistent_count += 1
                 self.persistent_bytes += queued.size
         self.length += len(run)
@@ -205,14 +235,18 @@ class VariableQueue(PagedMessages):
         self.returned.clear()
         self.front.clear()
         self.leaving.clear()
+        self.q3.clear()
+        self.q2.clear()
         self.back.clear()
+        self.places = self.places_bytes = self.beta_count = 0
+        self.front_bodiless = self.front_bodiless_bytes = 0
+        self.back_bodiless = self.back_bodiless_bytes = 0
         self.leaving_bytes = self.back_bytes = self.given_count = self.given_bytes = 0
         self.delta_count = self.delta_bytes = 0
         self.length = self.ready_bytes = 0
         self.persistent_count = self.persistent_bytes = 0
         self.release_credit()
-        self.epoch += 1
-        self.is_loading = False
+        self.forget_reads()
 
     def recover(self, start: int, end: int, count: int, body_bytes: int) -> None:
         """After a start: so many messages, of these sequence numbers, are in segments."""
@@ -250,8 +284,10 @@ class VariableQueue(PagedMessages):
             unacked_bytes=self.unacked_bytes,
             persistent=self.persistent_count + self.unacked_persistent_count,
             persistent_bytes=self.persistent_bytes + self.unacked_persistent_bytes,
-            paged_out=self.delta_count,
-            paged_out_bytes=self.delta_bytes,
+            paged_out=self.delta_count + self.bodiless_count,
+            paged_out_bytes=self.delta_bytes + self.bodiless_bytes,
+            unacked_paged_out=self.unacked_bodiless,
+            unacked_paged_out_bytes=self.unacked_bodiless_bytes,
         )
 
     def status(self, now_ms: int) -> dict[str, Any]:
@@ -265,30 +301,73 @@ class VariableQueue(PagedMessages):
             "mode": "lazy" if self.is_lazy else "default",
             "next_deliver_seq_id": self.next_sequence if head is None else head.sequence,
             "next_seq_id": self.next_sequence,
-            "target_ram_count": "infinity" if self.keep < 0 or self.is_lazy else self.keep,
+            "target_ram_count": self._target_ram_count(),
             "version": 1,
         }
 
+    def _target_ram_count(self) -> int | str:
+        """How many messages of the usual size `keep_bytes` is."""
+        if self.keep_bytes < 0 or self.is_lazy:
+            return "infinity"
+        size = self.ready_bytes // self.length if self.length else 0
+        return int(self.keep_bytes // (size + MESSAGE_OVERHEAD_BYTES))
+
     def peek(self) -> QueuedMessage | None:
-        if self.returned:
-            return self.returned[0][1]
-        first = self.front or self.leaving
+        first: Any = self.front or self.leaving or self.q3
         if not first and self.delta_count == 0:
             first = self.back
-        return first[0] if first and not is_bodiless(first[0]) else None
+        head = self.returned[0][1] if self.returned else first[0] if first else None
+        return None if head is None or is_bodiless(head) else head
 
     def is_in_flow(self, now_ms: int) -> bool:
         return self.flow.is_in_flow(now_ms)
 
     def in_memory(self) -> list[QueuedMessage]:
         returned = [queued for _, queued in self.returned]
-        return [*returned, *self.front, *self.leaving, *self.back]
+        return [*returned, *self.front, *self.leaving, *self.q3, *self.q2, *self.back]
+
+    def drop_unacked(self, run: list[QueuedMessage]) -> None:
+        for queued in run:
+            if is_bodiless(queued) or queued.size == 0 or queued.delivery_count != 0:
+                continue
+            message = queued.message
+            if is_body_out(queued):
+                # What an acknowledgement looks at stays: who is to be told, level and id.
+                queued.message = Message(message.route_key, message.properties, b"", message.flags)
+                self.unacked_bodiless += 1
+                self.unacked_bodiless_bytes += queued.size
+            elif queued.state == _VOLATILE:
+                self._write_out_unacked(queued)
+
+    def _write_out_unacked(self, queued: QueuedMessage) -> None:
+        """Have a transient one in a store, if its body is large enough to go there."""
+        if self.indexed().is_stored(queued.message):
+            self.indexed().write_out(queued)
+
+    def load_unacked(
+        self, run: list[QueuedMessage], done: Callable[[list[QueuedMessage]], None]
+    ) -> None:
+        bodiless = [queued for queued in run if is_bodiless(queued)]
+        if not bodiless:
+            done(run)
+            return
+
+        def have(messages: list[Message | None]) -> None:
+            for queued, message in zip(bodiless, messages, strict=True):
+                if message is not None:
+                    queued.message = message
+                    self.unacked_bodiless -= 1
+                    self.unacked_bodiless_bytes -= queued.size
+            done([queued for queued in run if not is_bodiless(queued)])
+
+        self._reader.read_bodies(self.indexed(), bodiless, have)
 
     def load(self) -> None:
         """Read the next piece of delta into `front`, unless that is under way."""
         if self.is_loading:
             return
         self._stay()
+        assert not self.q3, "delta comes after q3"
         self.is_loading = True
         epoch = self.epoch
         span = (self.delta_start, self.delta_end)
@@ -302,13 +381,33 @@ class VariableQueue(PagedMessages):
         self.read_ahead_bytes = min(READ_AHEAD_BYTES, size * READ_AHEAD_GROWTH)
         return size
 
-    def load_bodies(self) -> None:
-        """After a start, messages may be known whose bodies are in the message store only."""
-        if self.is_loading:
+    def fill(self) -> None:
+        """Read bodies of the next messages that have none, unless that is under way."""
+        if self.is_filling:
             return
-        self.is_loading = True
-        epoch = self.epoch
         room = self._grow()
+        wanted = self._bodiless_returned(room) if self.returned else self._bodiless_front(room)
+        if not wanted:
+            return
+        self.is_filling = True
+        epoch = self.epoch
+        self._reader.read_bodies(
+            self.indexed(), wanted, lambda messages: self._filled(wanted, messages, epoch)
+        )
+
+    def _bodiless_returned(self, room: int) -> list[QueuedMessage]:
+        wanted = []
+        for _, queued in nsmallest(RETURNED_READ_MAX, self.returned):
+            if room <= 0:
+                break
+            if is_bodiless(queued):
+                wanted.append(queued)
+            room -= queued.size
+        return wanted
+
+    def _bodiless_front(self, room: int) -> list[QueuedMessage]:
+        if not self.leaving:
+            self.take_places(room - self.ahead_bytes - self.front_bodiless_bytes)
         wanted = []
         for queued in self.front:
             if room <= 0:
@@ -316,20 +415,41 @@ class VariableQueue(PagedMessages):
             if is_bodiless(queued):
                 wanted.append(queued)
             room -= queued.size
-        self._reader.read_bodies(self.indexed(), wanted, lambda: self._have_bodies(wanted, epoch))
+        if wanted:
+            self.loaded_below = max(self.loaded_below, wanted[-1].sequence + 1)
+        return wanted
 
-    def _have_bodies(self, wanted: list[QueuedMessage], epoch: int) -> None:
+    def _filled(
+        self, wanted: list[QueuedMessage], messages: list[Message | None], epoch: int
+    ) -> None:
         if epoch != self.epoch:
             return
-        self.is_loading = False
-        lost = [queued for queued in wanted if is_bodiless(queued)]
+        self.is_filling = False
+        lost = []
+        for queued, message in zip(wanted, messages, strict=True):
+            if queued.state == _DEAD:  # another node removed it meanwhile
+                continue
+            self.uncount_bodiless(queued)
+            if message is None:
+                lost.append(queued)
+            elif queued.delivery_count:
+                queued.message = with_delivery_count(message, queued.delivery_count)
+            else:
+                queued.message = message
         if lost:
-            self.indexed().ack(lost)
-            for queued in lost:
-                self.front.remove(queued)
-                self.ready_bytes -= queued.size
-            self.length -= len(lost)
+            self._lose(lost)
         self._have_loaded()
+
+    def _lose(self, lost: list[QueuedMessage]) -> None:
+        """Forget messages whose bodies are damaged or gone; the store has reported that."""
+        self.indexed().ack(lost)
+        for queued in lost:
+            if queued in self.front:
+                self.front.remove(queued)
+            self.ready_bytes -= queued.size
+        self.returned = [entry for entry in self.returned if entry[1].state != _DEAD]
+        heapify(self.returned)
+        self.length -= len(lost)
 
     def _loaded(self, entries: list[QueuedMessage], epoch: int) -> None:
         if epoch != self.epoch:
@@ -337,6 +457,9 @@ class VariableQueue(PagedMessages):
         self.is_loading = False
         if entries:
             self.front.extend(entries)
+            for queued in entries:
+                if is_bodiless(queued):
+                    self.count_bodiless(queued)
             self.delta_start = self.loaded_below = entries[-1].sequence + 1
             self.delta_count -= len(entries)
             self.delta_bytes -= sum([queued.size for queued in entries])
@@ -345,6 +468,7 @@ class VariableQueue(PagedMessages):
             self.length -= self.delta_count
             self.ready_bytes -= self.delta_bytes
             self.delta_count = self.delta_bytes = 0
+            self.end_delta()
         self._have_loaded()
 
     def _have_loaded(self) -> None:

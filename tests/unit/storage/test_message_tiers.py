@@ -1,0 +1,434 @@
+"""Tiers of a queue under random pressure: each message is alpha, beta, gamma or delta, counted once.
+
+The index and the message store are played: they write, read and segment when the machine says so. A
+failure prints the steps that lead to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from warren.flow.credit import Credit
+from warren.storage.index.states import (
+    DEAD,
+    GATHERED,
+    JOURNALED,
+    SEGMENTED,
+    STORED,
+    TRANSIENT_FILE_MIN,
+    VOLATILE,
+)
+from warren.storage.queue.message_tiers import is_bodiless
+from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, PLACE_BYTES
+from warren.storage.queue.variable_queue import VariableQueue
+from warren.wire.codec import Message, PropertyBlock, QueuedMessage
+
+TRANSIENT = PropertyBlock(b"\x00\x00")
+PERSISTENT = PropertyBlock(b"\x10\x00\x02")
+LARGE_BYTES = 4_096
+
+
+class PlayedDisk:
+    """Index, message stores and reader of one queue."""
+
+    def __init__(self) -> None:
+        self.on_segmented: Callable[[], None] | None = None
+        self.on_stored: Callable[[], None] | None = None
+        self.debtor: object = None
+        self.credit = Credit(1 << 30)
+        self.entries: dict[int, QueuedMessage] = {}
+        self.lone: dict[int, QueuedMessage] = {}
+        self.bodies: dict[int, Message] = {}
+        self.pending: list[Callable[[], None]] = []
+        self.soon: list[Callable[[], None]] = []
+        self.bodies_read = 0
+
+    def is_stored(self, message: Message) -> bool:
+        return len(message.body) >= LARGE_BYTES
+
+    def publish(self, queued: QueuedMessage) -> None:
+        queued.state = GATHERED
+        self.entries[queued.sequence] = queued
+        if self.is_stored(queued.message):
+            self.bodies[queued.sequence] = queued.message
+
+    def write_out(self, queued: QueuedMessage) -> None:
+        if queued.message.properties.persistent or not self.is_stored(queued.message):
+            self.publish(queued)
+            return
+        queued.state = GATHERED
+        self.lone[queued.sequence] = queued
+        self.bodies[queued.sequence] = queued.message
+
+    def enter_stored(self, queued: QueuedMessage) -> None:
+        assert queued.state == STORED
+        queued.state = GATHERED
+        self.entries[queued.sequence] = self.lone.pop(queued.sequence)
+
+    def ack(self, run: list[QueuedMessage]) -> None:
+        for queued in run:
+            if queued.state in (VOLATILE, DEAD):
+                continue
+            (self.lone if queued.sequence in self.lone else self.entries).pop(queued.sequence)
+            self.bodies.pop(queued.sequence, None)
+            queued.state = DEAD
+
+    def ack_range(self, start: int, end: int) -> None:
+        for sequence in [s for s in self.entries if start <= s < end]:
+            del self.entries[sequence]
+            self.bodies.pop(sequence, None)
+
+    def write(self) -> None:
+        """A batch is safe."""
+        for queued in (*self.entries.values(), *self.lone.values()):
+            if queued.state == GATHERED:
+                queued.state = STORED if queued.sequence in self.lone else JOURNALED
+                if queued.sequence in self.bodies:
+                    persistent = self.bodies[queued.sequence].properties.persistent
+                    queued.store_file = 0 if persistent else TRANSIENT_FILE_MIN
+        if self.on_stored is not None:
+            self.on_stored()
+
+    def segment(self, below: int) -> None:
+        for sequence, queued in self.entries.items():
+            if sequence < below and queued.state == JOURNALED:
+                queued.state = SEGMENTED
+        if self.on_segmented is not None:
+            self.on_segmented()
+
+    def read(
+        self,
+        index: object,
+        span: tuple[int, int],
+        bytes_max: int,
+        done: Callable[[list[QueuedMessage]], None],
+    ) -> None:
+        def finish() -> None:
+            found = [s for s in sorted(self.entries) if span[0] <= s < span[1]][:3]
+            done([self._entry(self.entries[sequence]) for sequence in found])
+
+        self.pending.append(finish)
+
+    def _entry(self, queued: QueuedMessage) -> QueuedMessage:
+        message = None if queued.sequence in self.bodies else queued.message
+        copy = QueuedMessage(message, queued.sequence, 0)  # type: ignore[arg-type]
+        copy.size, copy.store_file = queued.size, queued.store_file
+        copy.state = SEGMENTED
+        self.entries[queued.sequence] = copy
+        return copy
+
+    def read_bodies(
+        self,
+        index: object,
+        entries: list[QueuedMessage],
+        done: Callable[[list[Message | None]], None],
+    ) -> None:
+        def finish() -> None:
+            self.bodies_read += len(entries)
+            done([self.bodies.get(queued.sequence) for queued in entries])
+
+        self.pending.append(finish)
+
+    def finish_reads(self) -> None:
+        pending, self.pending = self.pending, []
+        for finish in pending:
+            finish()
+
+    def note_delivered(self, index: object, runs: list[tuple[int, int]]) -> None:
+        pass
+
+    def mode_changed(self, queue: VariableQueue, is_lazy: bool) -> None:
+        pass
+
+    def scatter_now(self) -> None:
+        pass
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def take_turn(self) -> None:
+        soon, self.soon = self.soon, []
+        for callback in soon:
+            callback()
+
+    def settle(self, queue: VariableQueue) -> None:
+        """Have all written and segmented, and paged out as far as it goes."""
+        for _ in range(4):
+            self.write()
+            self.take_turn()
+            self.segment(queue.next_sequence)
+            self.take_turn()
+
+
+def make() -> tuple[VariableQueue, PlayedDisk]:
+    disk = PlayedDisk()
+    return VariableQueue(lambda: disk, True, disk), disk
+
+
+def message(number: int, *, large: bool, persistent: bool = True) -> Message:
+    body = b"%d" % number
+    properties = PERSISTENT if persistent else TRANSIENT
+    return Message(b"\x00\x01q", properties, body.ljust(LARGE_BYTES) if large else body)
+
+
+def tiers(queue: VariableQueue) -> tuple[int, int, int, int]:
+    status = queue.status(0)
+    return status["alpha"], status["beta"], status["gamma"], status["delta"][2]
+
+
+def fill(queue: VariableQueue, count: int, *, large: bool, persistent: bool = True) -> None:
+    for number in range(count):
+        queue.publish(message(number, large=large, persistent=persistent), 0, None, 0)
+
+
+def drain(queue: VariableQueue, disk: PlayedDisk) -> list[int]:
+    taken = []
+    while queue.length:
+        queued = queue.fetch(False)
+        if queued is None:
+            disk.finish_reads()
+        else:
+            taken.append(int(queued.message.body))
+    return taken
+
+
+ROOM = 100 * PLACE_BYTES
+
+
+def test_large_persistent_messages_become_gamma_when_the_store_has_their_bodies() -> None:
+    queue, disk = make()
+    fill(queue, 20, large=True)
+    queue.save_memory(ROOM + 2 * LARGE_BYTES)
+    assert tiers(queue) == (20, 0, 0, 0)
+    disk.write()
+    disk.take_turn()
+    alpha, beta, gamma, delta = tiers(queue)
+    assert (beta, gamma, delta) == (0, 20 - alpha, 0)
+    assert 1 <= alpha <= 5
+    assert queue.memory_bytes <= ROOM + 2 * LARGE_BYTES
+
+
+def test_large_transient_messages_become_beta_and_have_no_entry_in_the_index() -> None:
+    queue, disk = make()
+    fill(queue, 20, large=True, persistent=False)
+    queue.save_memory(ROOM)
+    disk.settle(queue)
+    assert tiers(queue) == (0, 20, 0, 0) or tiers(queue)[0] <= 3
+    assert tiers(queue)[2:] == (0, 0)
+    assert not disk.entries
+    assert drain(queue, disk) == list(range(20))
+
+
+def test_small_messages_go_straight_to_delta() -> None:
+    queue, disk = make()
+    fill(queue, 200, large=False)
+    queue.save_memory(10 * MESSAGE_OVERHEAD_BYTES)
+    disk.settle(queue)
+    alpha, beta, gamma, delta = tiers(queue)
+    assert (beta, gamma) == (0, 0)
+    assert delta == 200 - alpha
+    assert alpha <= 10
+
+
+def test_places_go_to_delta_when_they_are_too_many() -> None:
+    queue, disk = make()
+    fill(queue, 300, large=True)
+    queue.save_memory(100 * PLACE_BYTES)
+    disk.settle(queue)
+    _, beta, gamma, delta = tiers(queue)
+    assert beta == 0
+    assert gamma <= 50
+    assert delta >= 240
+    assert drain(queue, disk) == list(range(300))
+
+
+def test_betas_are_given_entries_when_their_places_have_to_go() -> None:
+    queue, disk = make()
+    fill(queue, 100, large=True, persistent=False)
+    queue.save_memory(0)
+    disk.settle(queue)
+    assert tiers(queue) == (0, 0, 0, 100)
+    assert drain(queue, disk) == list(range(100))
+
+
+def test_messages_that_come_after_a_delta_wait_in_q2_and_q1() -> None:
+    queue, disk = make()
+    fill(queue, 10, large=False)
+    queue.save_memory(ROOM)
+    queue.save_memory(0)
+    disk.settle(queue)
+    queue.save_memory(ROOM)
+    for number in range(10, 20):
+        queue.publish(message(number, large=True), 0, None, 0)
+    disk.write()
+    disk.take_turn()
+    queue.publish(message(20, large=True), 0, None, 0)
+    status = queue.status(0)
+    assert [status[name] for name in ("q1", "q2", "q3", "q4")] == [1, 10, 0, 0]
+    assert status["delta"][2] == 10
+    assert drain(queue, disk) == list(range(21))
+
+
+def test_each_body_is_read_once() -> None:
+    queue, disk = make()
+    fill(queue, 50, large=True)
+    queue.save_memory(ROOM)
+    disk.settle(queue)
+    gone = queue.status(0)["gamma"]
+    for _ in range(60):
+        disk.settle(queue)
+        if queue.fetch(False) is None:
+            disk.finish_reads()
+    assert drain(queue, disk)[-1:] in ([49], [])
+    assert disk.bodies_read == gone
+
+
+def test_what_clients_have_loses_its_body_and_is_loaded_when_it_comes_back() -> None:
+    queue, disk = make()
+    fill(queue, 4, large=True)
+    disk.write()
+    held = [queue.fetch(True) for _ in range(4)]
+    run = [queued for queued in held if queued is not None]
+    queue.drop_unacked(run)
+    figures = queue.figures().named()
+    assert (figures["messages_unacknowledged"], figures["messages_unacknowledged_ram"]) == (4, 0)
+    assert figures["message_bytes_ram"] == 0
+    queue.ack(run[:1])
+    queue.requeue(run[1:])
+    assert tiers(queue) == (0, 0, 3, 0)
+    assert drain(queue, disk) == [1, 2, 3]
+
+
+def test_transient_messages_that_clients_have_are_written_out_first() -> None:
+    queue, disk = make()
+    fill(queue, 2, large=True, persistent=False)
+    run = [queued for queued in (queue.fetch(True), queue.fetch(True)) if queued is not None]
+    queue.drop_unacked(run)
+    assert queue.figures().unacked_paged_out == 0
+    disk.write()
+    queue.drop_unacked(run)
+    assert queue.figures().unacked_paged_out == 2
+    loaded: list[QueuedMessage] = []
+    queue.load_unacked(run, loaded.extend)
+    disk.finish_reads()
+    assert [int(queued.message.body) for queued in loaded] == [0, 1]
+    queue.ack(run)
+    assert (disk.bodies, queue.figures().unacked_paged_out) == ({}, 0)
+
+
+class UnderPressure(RuleBasedStateMachine):
+    """`ready` is what the queue holds, in order; `unacked` what was fetched and not settled."""
+
+    @initialize(is_lazy=st.booleans())
+    def begin(self, is_lazy: bool) -> None:
+        self.queue, self.disk = make()
+        self.queue.set_lazy(is_lazy)
+        self.ready: list[int] = []
+        self.unacked: list[tuple[int, QueuedMessage]] = []
+        self.sizes: dict[int, int] = {}
+
+    @rule(large=st.booleans(), persistent=st.booleans(), count=st.integers(1, 4))
+    def publish(self, large: bool, persistent: bool, count: int) -> None:
+        for _ in range(count):
+            number = self.queue.next_sequence
+            made = message(number, large=large, persistent=persistent)
+            self.sizes[number] = len(made.body)
+            self.queue.publish(made, 0, None, 0)
+            self.ready.append(number)
+
+    @rule(ack_required=st.booleans(), count=st.integers(1, 4))
+    def fetch(self, ack_required: bool, count: int) -> None:
+        for _ in range(count):
+            queued = self.queue.fetch(ack_required)
+            if queued is None:
+                assert not self.ready or self.disk.pending, "somebody has to be reading"
+                return
+            number = self.ready.pop(0)
+            assert int(queued.message.body) == number
+            if ack_required:
+                self.unacked.append((number, queued))
+
+    @precondition(lambda self: self.unacked)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        place = data.draw(st.integers(0, len(self.unacked) - 1))
+        number, queued = self.unacked.pop(place)
+        if data.draw(st.booleans()):
+            self.queue.ack([queued])
+        else:
+            self.queue.requeue([queued])
+            self.ready = sorted([*self.ready, number])
+
+    @rule()
+    def drop_unacked(self) -> None:
+        self.queue.drop_unacked([queued for _, queued in self.unacked])
+
+    @rule()
+    def read(self) -> None:
+        self.disk.finish_reads()
+
+    @rule()
+    def write(self) -> None:
+        self.disk.write()
+
+    @rule(share=st.floats(0, 1))
+    def segment(self, share: float) -> None:
+        self.disk.segment(int(self.queue.next_sequence * share))
+
+    @rule(places=st.integers(0, 20), bodies=st.integers(0, 3))
+    def save_memory(self, places: int, bodies: int) -> None:
+        self.queue.save_memory(places * PLACE_BYTES + bodies * LARGE_BYTES)
+
+    @rule()
+    def use_memory(self) -> None:
+        self.queue.use_memory()
+
+    @rule()
+    def take_turn(self) -> None:
+        self.disk.take_turn()
+
+    @rule(lazy=st.booleans())
+    def switch_mode(self, lazy: bool) -> None:
+        self.queue.set_lazy(lazy)
+
+    @rule()
+    def purge(self) -> None:
+        assert self.queue.purge() == len(self.ready)
+        self.ready = []
+
+    @invariant()
+    def every_message_is_in_one_tier(self) -> None:
+        if not hasattr(self, "ready"):
+            return
+        queue = self.queue
+        queue.check()
+        status, figures = queue.status(0), queue.figures().named()
+        in_memory = queue.in_memory()
+        away = [queued for queued in in_memory if is_bodiless(queued)]
+        alpha, beta, gamma = (status[name] for name in ("alpha", "beta", "gamma"))
+        assert alpha == len(in_memory) - len(away)
+        assert beta == len([queued for queued in away if queued.state == STORED])
+        assert alpha + beta + gamma + queue.delta_count == len(self.ready) == queue.length
+        parts = sum(status[name] for name in ("q1", "q2", "q3", "q4")) + status["delta"][2]
+        assert parts == len(self.ready)
+        assert figures["messages_ready_ram"] == alpha
+        held = [queued for _, queued in self.unacked if not is_bodiless(queued)]
+        assert figures["messages_unacknowledged_ram"] == len(held)
+        numbers = [*self.ready, *(number for number, _ in self.unacked)]
+        assert figures["message_bytes"] == sum(self.sizes[number] for number in numbers)
+        bodies = sum(len(q.message.body) for q in (*in_memory, *held) if not is_bodiless(q))
+        assert figures["message_bytes_ram"] == bodies
+        overhead = alpha * MESSAGE_OVERHEAD_BYTES + len(away) * PLACE_BYTES
+        ready_bodies = bodies - sum(queued.size for queued in held)
+        assert queue.memory_bytes == ready_bodies + overhead
+        assert self.disk.credit.bytes_used == queue.charged_bytes
+
+
+TestUnderPressure = UnderPressure.TestCase
+TestUnderPressure.settings = settings(
+    max_examples=150, stateful_step_count=50, deadline=None, print_blob=True
+)
