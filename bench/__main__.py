@@ -25,6 +25,7 @@ from bench.ingesting import MESSAGES as INGEST_MESSAGES
 from bench.ingesting import ingesting
 from bench.load import tool
 from bench.mirrored import mirrored
+from bench.paging import paging
 from bench.pipeline import ROWS, pipeline
 from bench.remote import remote
 from bench.report import Table, write_markdown
@@ -37,7 +38,7 @@ from bench.sync import synchronising
 
 GROUPS: Final = (
     "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "remote", "declare",
-    "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest",
+    "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest", "paging",
 )  # fmt: skip
 
 
@@ -50,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=f"scenarios:\n{listing}\n  {'all':<8} all of these (the default)\n"
         f"  {'scaling':<8} cost per message with 1, 100, 10 000 of everything\n"
         f"  {'backlog':<8} a million messages in a default and a lazy queue, and out again\n"
+        f"  {'paging':<8} more messages than fit into memory: their states over time, as a plot\n"
         f"  {'bodies':<8} large bodies to ten queues: kept once, or in each queue\n"
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
@@ -75,6 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--ingest-messages", type=int, default=INGEST_MESSAGES, help="of ingest (%(default)s)"
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the messages of paging (%(default)s)"
     )
     parser.add_argument("--rows", type=int, default=ROWS, help="of pipeline (%(default)s)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
@@ -107,6 +112,8 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
             tables.append(scaling(brokers, options.repeats, options.seconds, say))
     if "backlog" in names:
         tables.append(backlogs(starters, options.messages, say))
+    if "paging" in names:
+        tables.append(paging(options.share, say))
     if "bodies" in names:
         tables.append(bodies(options.repeats, say))
     if "restart" in names:

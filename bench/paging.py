@@ -1,9 +1,9 @@
 """Paging: a queue that is larger than the memory that its node may have, filled and drained.
 
-The watermark is 400 MB, so messages begin to leave memory at 200 MB. Every half second the states of
-the messages (alpha, beta, gamma, delta) and the memory of the process are noted; a plot of them is
-written beside the table. Small messages go to delta, large ones become gamma, large transient ones
-beta. Each body that was read from a message store is counted: none should be read twice.
+The watermark is 400 MB, so messages begin to leave memory at 200 MB. Every half second the states
+of the messages (alpha, beta, gamma, delta) and the memory of the process are noted; a plot of them
+is written into docs/images. Small messages go to delta, large ones become gamma, large transient
+ones beta. Each body that was read from a message store is counted: none should be read twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from bench.brokers import Broker, warren
 from bench.load import ROOT, LoadFailed, run
-from bench.report import Table, rate
+from bench.report import Table
 
 WATERMARK_MIB: Final = 400
 INTERVAL_S: Final = 0.5
@@ -43,7 +43,7 @@ _READS: Final = re.compile(r"^rabbitmq_msg_store_read_total\S* (\S+)$", re.MULTI
 class Load(NamedTuple):
     name: str
     options: str
-    count: int
+    messages: int
 
 
 LOADS: Final = (
@@ -71,7 +71,9 @@ class Course:
     moments: list[Moment] = field(default_factory=list)
     filled_s: float = 0.0
     publish_rate: float = 0.0
+    publish_cpu_us: float = 0.0
     drain_rate: float = 0.0
+    drain_cpu_us: float = 0.0
     reads_per_message: float = 0.0
 
 
@@ -80,7 +82,7 @@ def paging(share: float, say: Callable[[str], None], plot: Path = PLOT) -> Table
     table = Table(f"Paging with a watermark of {WATERMARK_MIB} MB", COLUMNS)
     courses = []
     for load in LOADS:
-        count = max(1, int(load.count * share))
+        count = max(1, int(load.messages * share))
         say(f"paging: {count:,} messages, {load.name}")
         try:
             with TemporaryDirectory(prefix="warren-paging-") as directory:
@@ -110,6 +112,8 @@ def fill_and_drain(broker: Broker, load: Load, count: int) -> Course:
             raise LoadFailed(f"only {drained['consumed']} of {count} messages came back")
         course.reads_per_message = store_reads(broker) / count
     course.publish_rate, course.drain_rate = filled["publish_rate"], drained["consume_rate"]
+    course.publish_cpu_us = filled["broker_cpu_us_per_msg"]
+    course.drain_cpu_us = drained["broker_cpu_us_per_msg"]
     return course
 
 
@@ -170,15 +174,18 @@ def add_rows(table: Table, course: Course) -> None:
             table.rows.append(row)
     highest = max((moment.rss_mib for moment in course.moments), default=0.0)
     table.notes.append(
-        f"{course.count:,} x {course.load.name}: published {rate(course.publish_rate)}/s, drained "
-        f"{rate(course.drain_rate)}/s, {course.reads_per_message:.3f} bodies read from the message "
-        f"store per message, memory at most {highest:.0f} MiB.  "
+        f"{course.count:,} x {course.load.name}: published {course.publish_rate:,.0f}/s "
+        f"({course.publish_cpu_us:.0f} us of CPU each), drained {course.drain_rate:,.0f}/s "
+        f"({course.drain_cpu_us:.0f} us), {course.reads_per_message:.3f} bodies read from the "
+        f"message store per message, memory at most {highest:.0f} MiB.  "
     )
 
 
 # The plot: a strip for each load, states stacked, the line of memory above them.
 
-WIDTH: Final, HEIGHT: Final, GAP: Final = 800, 200, 50
+WIDTH: Final = 800
+HEIGHT: Final = 200
+GAP: Final = 50
 COLOURS: Final = {"alpha": "#4477aa", "beta": "#ccbb44", "gamma": "#ee6677", "delta": "#bbbbbb"}
 
 
@@ -204,7 +211,9 @@ def drawn_course(course: Course, top: int) -> str:
     last = moments[-1].second
     xs = [WIDTH * moment.second / last for moment in moments]
     below = [0.0] * len(moments)
-    parts = [f'<text x="4" y="{top - 6}">{course.count:,} x {course.load.name}, {last:.0f} s</text>']
+    parts = [
+        f'<text x="4" y="{top - 6}">{course.count:,} x {course.load.name}, {last:.0f} s</text>'
+    ]
     for name, colour in COLOURS.items():
         heights = [HEIGHT * getattr(moment, name) / course.count for moment in moments]
         above = [base + height for base, height in zip(below, heights, strict=True)]

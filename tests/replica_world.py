@@ -25,6 +25,7 @@ class ReplicaIndex:
 
     def __init__(self) -> None:
         self.on_segmented: Callable[[], None] | None = None
+        self.on_stored: Callable[[], None] | None = None
         self.debtor: object = None
         self.live: dict[int, QueuedMessage] = {}
         self.used: set[int] = set()
@@ -54,6 +55,9 @@ class ReplicaIndex:
         queued.state = GATHERED
         self.live[queued.sequence] = queued
         self.unsynced.append(queued)
+
+    def write_out(self, queued: QueuedMessage) -> None:
+        self.publish(queued)
 
     def ack(self, run: list[QueuedMessage]) -> None:
         for queued in run:

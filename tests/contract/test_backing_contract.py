@@ -28,7 +28,7 @@ from backing_worlds import (
 from warren.queues.boundary import PENDING, REJECTED, TAKEN
 from warren.wire.codec import Message, PropertyBlock, QueuedMessage
 
-RULES = range(1, 17)
+RULES = range(1, 18)
 LARGE = 100_000
 """Some of these are more than one batch of a master's."""
 
@@ -422,3 +422,26 @@ async def test_the_newest_message_can_be_marked_as_redelivered(world: BackingWor
     got = {queued.message.body: queued.redelivered for queued in [await take(world) for _ in "123"]}
     assert got[b"again"] is True
     assert got[b"after"] is False
+
+
+@rule(17, unless=STREAMS)
+async def test_what_clients_have_may_lose_its_body_and_has_it_when_it_comes_back(
+    world: BackingWorld,
+) -> None:
+    backing = world.backing
+    sent = [message(b"%d" % number * LARGE, PERSISTENT) for number in range(1, 5)]
+    for each in sent:
+        backing.publish(each, 0, None, 0)
+    got = [await take(world) for _ in sent]
+    for _ in range(5):
+        await world.pass_time()
+        backing.drop_unacked(got)
+    assert (backing.length, backing.unacked_count) == (0, 4)
+    loaded: list[QueuedMessage] = []
+    backing.load_unacked(got[:1], loaded.extend)
+    await until(world, lambda: len(loaded) == 1)
+    assert loaded[0].message.body == sent[0].body
+    backing.ack(got[:2])
+    backing.requeue(got[2:])
+    assert (backing.length, backing.ready_bytes) == (2, 2 * LARGE)
+    assert await drained(world) == [each.body for each in sent[2:]]

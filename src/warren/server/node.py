@@ -60,9 +60,9 @@ from warren.server.tls.sides import RENEWAL_CHECK_MS, TlsSides, tls_sides
 from warren.statistics.statistics import SAMPLE_INTERVAL_MS, Statistics
 
 if TYPE_CHECKING:
-    from warren.queues.delivery import Deliveries
     from starlette.applications import Starlette
 
+    from warren.queues.delivery import Deliveries
     from warren.server.cluster import Cluster
 
 SHUTDOWN_REASON: Final = "broker forced connection closure with reason 'shutdown'"

@@ -1,4 +1,4 @@
-"""Tiers of a queue under random pressure: each message is alpha, beta, gamma or delta, counted once.
+"""Tiers of a queue under random pressure: each message is in one of them, and counted once.
 
 The index and the message store are played: they write, read and segment when the machine says so. A
 failure prints the steps that lead to it.

@@ -399,7 +399,9 @@ class AgainstAList(RuleBasedStateMachine):
             assert queue.given_count <= len(queue.back)
             assert queue.charged_bytes == (queue.back_bytes if queue.keep_bytes >= 0 else 0)
             assert self.index.credit.bytes_used == queue.charged_bytes
-            assert not (queue.back and queue.keep_bytes < 0 and not queue.delta_count and queue.leaving)
+            assert not (
+                queue.back and queue.keep_bytes < 0 and not queue.delta_count and queue.leaving
+            )
 
 
 TestAgainstAList = AgainstAList.TestCase

@@ -28,7 +28,11 @@ def tiers_of(queue: JsonObject) -> Tiers | None:
     ready, alpha = queue.get("messages_ready"), queue.get("messages_ready_ram")
     if ready is None or alpha is None:
         return None
-    delta = queue.get("backing_queue_status", {}).get("delta", "")
+    status = queue.get("backing_queue_status", {})
+    if "alpha" in status:
+        away = status["beta"] + status["gamma"]
+        return Tiers(status["alpha"], away, max(0, ready - status["alpha"] - away))
+    delta = status.get("delta", "")
     is_counted = isinstance(delta, list) and len(delta) > _COUNT and isinstance(delta[_COUNT], int)
     # With priorities there is one for each of them, which RabbitMQ does not add up: what is not in
     # memory counts as being on disk then.

@@ -78,10 +78,8 @@ class QueueIndex:
         self.gathered_stored: list[QueuedMessage] = []
         self.lone = LoneBodies()
         # What all of it weighs, also what is dead.
-        self.gathered_weight = 0
-        self.stored_weight = 0
-        self.writing_weight = 0
-        self.writing_stored_weight = 0
+        self.gathered_weight = self.stored_weight = 0
+        self.writing_weight = self.writing_stored_weight = 0
         self.gathered_dead = 0
         self.writing: list[QueuedMessage] = []
         self.writing_acks: list[tuple[int, int, int, int, int]] = []
@@ -184,9 +182,7 @@ class QueueIndex:
             state = queued.state
             if state in (_DEAD, _VOLATILE):
                 continue
-            if state == _STORED:
-                del self.lone.stored[queued.sequence]
-            elif state != _SEGMENTED:
+            if state not in (_SEGMENTED, _STORED):
                 released += queued.size + _ENTRY_BYTES
             if state == _JOURNALED:
                 self.journaled_dead += 1
@@ -319,6 +315,8 @@ class QueueIndex:
             is_transient = bool(segment.transient >> (queued.sequence & _SEGMENT_MASK) & 1)
         elif queued.store_file != _EMBEDDED:
             is_transient = queued.store_file >= _TRANSIENT_FILE_MIN
+            if state == _STORED:
+                del self.lone.stored[queued.sequence]
         else:
             is_transient = not queued.message.properties.persistent
         if not is_transient:

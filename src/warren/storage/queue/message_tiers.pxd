@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from warren.flow.credit cimport Credit as CreditType
 from warren.queues.backing cimport Level
-from warren.wire._codec cimport QueuedMessage as QueuedType
+from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
 cdef uint8_t _JOURNALED
 cdef uint8_t _SCATTERING
@@ -73,5 +73,6 @@ cdef class MessageTiers(Level):
     cpdef object take_places(self, Py_ssize_t body_bytes)
 
 
+@cython.locals(message=MessageType)
 cpdef bint is_bodiless(QueuedType queued) noexcept
 cpdef bint is_body_out(QueuedType queued) noexcept

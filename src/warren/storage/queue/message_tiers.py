@@ -73,7 +73,7 @@ from warren.storage.queue.paging_host import (
     QueueIndexClient,
     Reader,
 )
-from warren.wire.codec import QueuedMessage
+from warren.wire.codec import Message, QueuedMessage
 
 READ_FIRST_BYTES: Final = 8_192
 KEEP_EVERYTHING: Final = -1
@@ -338,9 +338,8 @@ class MessageTiers(Level):
 def is_bodiless(queued: QueuedMessage) -> bool:
     """True if its body is not in memory. Only storage sees a ready message like that, so its
     type does not speak of it; clients may have one whose message has lost its body."""
-    if queued.message is None:
-        return True
-    return queued.size != 0 and len(queued.message.body) == 0
+    message: Message | None = queued.message
+    return message is None or (queued.size != 0 and len(message.body) == 0)
 
 
 def is_body_out(queued: QueuedMessage) -> bool:

@@ -14,8 +14,8 @@ from warren.storage.index.states import SEGMENTED, STORED, VOLATILE
 from warren.storage.queue.message_tiers import (
     KEEP_EVERYTHING,
     MessageTiers,
-    is_body_out,
     is_bodiless,
+    is_body_out,
     runs_of_sequences,
 )
 from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, PLACE_BYTES
@@ -206,10 +206,7 @@ class PagedMessages(MessageTiers):
         """Let go of places, those in the middle first, if there are more than may be kept."""
         permitted = self.keep_bytes // PLACES_SHARE // _PLACE
         while room > 0 and self.places > permitted:
-            if self.q2:
-                is_paged = self._page_oldest_of_q2()
-            else:
-                is_paged = self._page_newest_of_q3()
+            is_paged = self._page_oldest_of_q2() if self.q2 else self._page_newest_of_q3()
             if not is_paged:
                 break
             room -= 1

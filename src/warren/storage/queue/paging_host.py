@@ -11,7 +11,7 @@ from warren.wire.codec import Message, QueuedMessage
 MESSAGE_OVERHEAD_BYTES: Final = 230
 """What a message in memory takes beside its body: three objects, its properties, its places."""
 PLACE_BYTES: Final = 150
-"""What is left of that in memory when the body and its properties have gone: order, expiry, size."""
+"""What is left of that when the body and its properties have gone: order, expiry, size."""
 
 
 class QueueIndexClient(Protocol):

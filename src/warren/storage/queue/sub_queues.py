@@ -45,7 +45,7 @@ def sub_queues(queue: MessageTiers) -> dict[str, Any]:
 
 
 def states(queue: MessageTiers) -> dict[str, int]:
-    """Count ready messages by what of them is in memory: alpha, beta and gamma; the rest is delta."""
+    """Count ready messages by what of them is in memory; the rest is delta."""
     bodiless = queue.bodiless_count
     return {
         "alpha": queue.length - queue.delta_count - bodiless,

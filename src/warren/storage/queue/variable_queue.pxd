@@ -22,6 +22,7 @@ cdef class VariableQueue(PagedMessages):
     cpdef int publish_delivered(
         self, QueuedType queued, object publisher, uint64_t sequence
     ) except -1
+    @cython.locals(message=MessageType)
     cdef bint is_persistent(self, QueuedType queued) noexcept
     cdef void _count_unacked(self, QueuedType queued) noexcept
     cdef void _count_settled(self, QueuedType queued) noexcept

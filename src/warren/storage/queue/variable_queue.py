@@ -87,9 +87,10 @@ class VariableQueue(PagedMessages):
         """True if a start must find it; also of one whose content is not in memory."""
         if not self.is_durable:
             return False
-        if queued.message is None:
+        message: Message | None = queued.message
+        if message is None:
             return queued.store_file < _TRANSIENT_FILE_MIN
-        return queued.message.properties.persistent
+        return message.properties.persistent
 
     def _count_unacked(self, queued: QueuedMessage) -> None:
         self.unacked_count += 1
