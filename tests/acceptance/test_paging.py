@@ -18,6 +18,8 @@ TRANSIENT = b"\x10\x00\x01"
 SHORT_OF_MEMORY = 0.0001
 COUNT = 10_000
 BODY_BYTES = 200
+LARGE_BYTES = 100_000
+LARGE_COUNT = 60
 WITHIN_S = 60.0
 
 
@@ -49,6 +51,14 @@ class Broker:
         status = self.control.on_loop(lambda: self.queue(queue).backing.status(0))
         assert isinstance(status, dict)
         return status
+
+    def publish_large(self, queue: str, count: int, properties: bytes) -> None:
+        method = frame_bytes(METHOD, 1, encode_method("basic.publish", routing_key=queue))
+        header = frame_bytes(HEADER, 1, header_payload(LARGE_BYTES, properties))
+        for number in range(count):
+            body = frame_bytes(BODY, 1, (b"%d" % number).ljust(LARGE_BYTES, b"."))
+            self.client.send_bytes(method + header + body)
+        eventually(lambda: self.figures(queue)["messages_ready"] == count, WITHIN_S)
 
     def publish(self, queue: str, start: int, count: int, properties: bytes = PERSISTENT) -> None:
         method = frame_bytes(METHOD, 1, encode_method("basic.publish", routing_key=queue))
@@ -148,3 +158,48 @@ def test_s15_a_default_queue_that_becomes_lazy_lets_go_of_everything(broker: Bro
     assert broker.status("q")["mode"] == "default"
     broker.publish("q", COUNT, 100, TRANSIENT)
     assert broker.consume("q", COUNT + 100) == list(range(COUNT + 100))
+
+
+@pytest.mark.parametrize(
+    ("properties", "state"), [(PERSISTENT, "gamma"), (TRANSIENT, "beta")], ids=["gamma", "beta"]
+)
+def test_large_bodies_leave_memory_before_their_places(
+    broker: Broker, properties: bytes, state: str
+) -> None:
+    broker.declare("q")
+    broker.publish_large("q", LARGE_COUNT, properties)
+    assert broker.status("q")["alpha"] == LARGE_COUNT
+
+    def save() -> None:
+        broker.queue("q").backing.save_memory(LARGE_BYTES)
+
+    broker.control.on_loop(save)
+    eventually(lambda: broker.status("q")[state] == LARGE_COUNT, WITHIN_S)
+    assert broker.figures("q")["message_bytes_ram"] == 0
+    assert (broker.status("q")["q3"], broker.status("q")["delta"][2]) == (LARGE_COUNT, 0)
+    assert broker.consume("q", LARGE_COUNT) == list(range(LARGE_COUNT))
+
+
+@pytest.mark.parametrize("properties", [PERSISTENT, TRANSIENT], ids=["persistent", "transient"])
+def test_bodies_that_clients_have_leave_memory_and_come_back(
+    broker: Broker, properties: bytes
+) -> None:
+    broker.declare("dead")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    broker.declare("q", **arguments)
+    broker.publish_large("q", LARGE_COUNT, properties)
+    consumer = broker.open()
+    consumer.call(1, "basic.consume", queue="q")
+    for _ in range(LARGE_COUNT):
+        consumer.expect_content(1, "basic.deliver")
+    broker.control.set_memory_watermark(SHORT_OF_MEMORY)
+    eventually(lambda: broker.figures("q")["messages_unacknowledged_ram"] == 0, WITHIN_S)
+    assert broker.figures("q")["message_bytes_ram"] == 0
+    consumer.send(1, "basic.reject", delivery_tag=1, requeue=False)
+    consumer.send(1, "basic.ack", delivery_tag=2)
+    consumer.send(1, "basic.nack", delivery_tag=LARGE_COUNT, multiple=True, requeue=True)
+    again = [consumer.expect_content(1, "basic.deliver") for _ in range(LARGE_COUNT - 2)]
+    assert [int(each.body.partition(b".")[0]) for each in again] == list(range(2, LARGE_COUNT))
+    assert {len(each.body) for each in again} == {LARGE_BYTES}
+    eventually(lambda: broker.figures("dead")["messages_ready"] == 1, WITHIN_S)
+    assert broker.consume("dead", 1) == [0]
