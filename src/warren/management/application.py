@@ -79,7 +79,7 @@ def build_application(node: Node) -> Starlette:
         node.cluster.links.answer_with(answering(dispatch))
     return Starlette(
         routes=[
-            ready_route(lambda: node.is_ready),
+            ready_route(node.why_not_ready),
             *metrics_routes(node),
             *(Route(path, _moved(to)) for path, to in _MOVED.items()),
             Route(_API_INDEX, site),

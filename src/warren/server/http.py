@@ -35,18 +35,21 @@ BACKLOG: Final = 128
 _log = EventLog("management")
 
 
-def ready_route(is_ready: Callable[[], bool]) -> Route:
+def ready_route(why_not_ready: Callable[[], str]) -> Route:
+    """Route that answers 503 with a reason, until that is empty."""
+
     async def ready(_request: Request) -> Response:
-        if is_ready():
+        reason = why_not_ready()
+        if not reason:
             return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "failed", "reason": "AMQP is not open"}, status_code=503)
+        return JSONResponse({"status": "failed", "reason": reason}, status_code=503)
 
     return Route(READY_PATH, ready, methods=["GET"])
 
 
-def bare_application(is_ready: Callable[[], bool]) -> Starlette:
+def bare_application(why_not_ready: Callable[[], str]) -> Starlette:
     """For a node that is not given another: it says whether it is ready, and nothing else."""
-    return Starlette(routes=[ready_route(is_ready)])
+    return Starlette(routes=[ready_route(why_not_ready)])
 
 
 def metrics_only(application: ASGIApp) -> ASGIApp:

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from warren.config.values import Endpoint
 from warren.model.clock import Clock
 from warren.model.logs import EventLog
-from warren.server.sockets import address_of, bind, format_peer
+from warren.server.sockets import CannotListenError, address_of, bind, format_peer
 from warren.server.tls.acceptor import TlsAcceptor, TlsSide
 
 # For the metadata file, message store files, HTTP clients and whatever libraries open.
@@ -95,8 +95,9 @@ class AmqpListener:
         self._sockets: list[socket.socket] = []
         self._tls_sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
-        self._suspended: tuple[Endpoint, ...] = ()
-        self._suspended_tls: tuple[Endpoint, ...] = ()
+        self.suspended: tuple[Endpoint, ...] = ()
+        """Addresses for AMQP that `resume` will take again."""
+        self.suspended_tls: tuple[Endpoint, ...] = ()
         self.is_open = False
 
     def bind(self, endpoints: tuple[Endpoint, ...]) -> None:
@@ -151,15 +152,24 @@ class AmqpListener:
 
     def suspend(self) -> None:
         """Let the addresses go, to take them again with `resume`."""
-        self._suspended, self._suspended_tls = tuple(self.endpoints), tuple(self.tls_endpoints)
+        if not self.is_open:
+            return
+        self.suspended, self.suspended_tls = tuple(self.endpoints), tuple(self.tls_endpoints)
         self.close()
 
     async def resume(self) -> None:
         """Raises CannotListenError."""
-        self.bind(self._suspended)
-        if self._tls is not None:
-            self.bind_tls(self._suspended_tls, self._tls.side)
+        if self.is_open:
+            return
+        try:
+            self.bind(self.suspended)
+            if self._tls is not None:
+                self.bind_tls(self.suspended_tls, self._tls.side)
+        except CannotListenError:
+            self.close()  # of some it may have the address: all or none
+            raise
         await self.open()
+        self.suspended = self.suspended_tls = ()
 
     def _accept(self) -> asyncio.BaseProtocol:
         if self._is_full:

@@ -27,6 +27,9 @@ class ListeningNode(Protocol):
     @property
     def amqps_endpoints(self) -> Sequence[Endpoint]: ...
 
+    @property
+    def suspended_endpoints(self) -> tuple[Sequence[Endpoint], Sequence[Endpoint]]: ...
+
 
 def listeners_of(node: ListeningNode) -> list[Listener]:
     """A drained node has none for AMQP."""
@@ -38,6 +41,13 @@ def listeners_of(node: ListeningNode) -> list[Listener]:
     if node.metrics_endpoint is not None:
         found.append(_listener("http/prometheus", node.metrics_endpoint))
     return found
+
+
+def suspended_listeners_of(node: ListeningNode) -> list[Listener]:
+    """Listeners for AMQP that accept nobody at the moment: in maintenance, or suspended."""
+    plain, tls = node.suspended_endpoints
+    found = [_listener("amqp", endpoint) for endpoint in plain]
+    return found + [_listener("amqp/ssl", endpoint) for endpoint in tls]
 
 
 def _listener(protocol: str, endpoint: Endpoint) -> Listener:

@@ -53,6 +53,20 @@ class Maintenance:
             self._cluster.revive()
         _log.warning("node is in service again")
 
+    async def suspend_listeners(self, is_suspended: bool) -> None:
+        """Accept no more AMQP clients, or accept them again; raises CannotListenError.
+
+        Open connections stay. A drained node stays drained if its listeners are resumed.
+        """
+        if is_suspended:
+            self._listener.suspend()
+        else:
+            await self._listener.resume()
+        state = "suspended" if is_suspended else "resumed"
+        _log.warning(f"listeners are {state}", connections=len(self._connections))
+        if self._cluster is not None:
+            self._cluster.states.tell()
+
     async def retire(self, is_forced: bool) -> None:
         """Leave the cluster for good, before what the node has on its disk is deleted.
 

@@ -139,6 +139,13 @@ class Node:
     def is_ready(self) -> bool:
         return self._listener.is_open
 
+    def why_not_ready(self) -> str:
+        """Reason why AMQP clients are not accepted; empty if they are."""
+        if self.is_ready:
+            return ""
+        is_suspended = any(self.suspended_endpoints)
+        return "AMQP is suspended" if is_suspended else "AMQP is not open"
+
     @property
     def amqp_endpoints(self) -> list[Endpoint]:
         return self._listener.endpoints
@@ -151,6 +158,11 @@ class Node:
     @property
     def amqps_endpoints(self) -> list[Endpoint]:
         return self._listener.tls_endpoints
+
+    @property
+    def suspended_endpoints(self) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+        """Of AMQP, and of AMQP over TLS."""
+        return self._listener.suspended, self._listener.suspended_tls
 
     async def start(self) -> None:
         """Raises CannotListenError, TlsConfigError, DataDirectoryError or MetadataError, with
@@ -238,7 +250,7 @@ class Node:
         from warren.server.http import bare_application
 
         if self._make_application is None:
-            return bare_application(lambda: self.is_ready)
+            return bare_application(self.why_not_ready)
         return self._make_application(self)
 
     async def _start_broker(self) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "http://127.0.0.1:15672"
 DEFAULT_USER: Final = "guest"
 DEFAULT_PASSWORD: Final = "guest"
+READY: Final = ("health", "checks", "ready")
 
 # The API speaks of arbitrary JSON; what is in it is checked where it is used.
 Body = Any
@@ -110,6 +111,15 @@ class Api:
         except NotFound:
             return None
 
+    def reach(self, within_s: float) -> None:
+        """Raise a Failure (69) unless a management API answers, whatever it says."""
+        try:
+            status, received = self._exchange(HttpRequest("GET", self._place(READY)), within_s)
+        except Failure as failure:
+            raise Failure(failure.text) from failure
+        if received or status == http.client.NOT_FOUND:
+            self._decoded(received)
+
     def put(self, *path: str, body: object) -> Body:
         return self._request("PUT", path, {}, body)
 
@@ -129,7 +139,7 @@ class Api:
         *,
         headers: dict[str, str] | None = None,
     ) -> Body:
-        place = f"{urlsplit(self.target.url).path}/api/" + "/".join(quote(p, safe="") for p in path)
+        place = self._place(path)
         if query:
             place += f"?{urlencode(query)}"
         is_repeatable = method != "POST"
@@ -137,23 +147,36 @@ class Api:
             HttpRequest(method, place, body, headers or {}, is_repeatable)
         )
         if status < http.client.MULTIPLE_CHOICES:
-            return json.loads(received) if received else None
+            return self._decoded(received) if received else None
         raise self._refusal(status, received)
 
-    def _exchange(self, request: HttpRequest) -> tuple[int, bytes]:
+    def _place(self, path: tuple[str, ...]) -> str:
+        return f"{urlsplit(self.target.url).path}/api/" + "/".join(quote(p, safe="") for p in path)
+
+    def _decoded(self, received: bytes) -> Body:
+        try:
+            return json.loads(received)
+        except ValueError:
+            reason = "what answers there is a web server, but no management API"
+            raise Failure(self._unreachable(reason)) from None
+
+    def _exchange(self, request: HttpRequest, within_s: float | None = None) -> tuple[int, bytes]:
         left_s = None if self._deadline is None else self._deadline - time.monotonic()
+        if within_s is not None:
+            left_s = within_s if left_s is None else min(left_s, within_s)
         if left_s is not None and left_s <= 0:
-            raise Failure(self._late(), Exit.TEMPORARY)
+            raise Failure(self._late(self._timeout_s), Exit.TEMPORARY)
         if self._connection is None:
             self._connection = ApiConnection(self._address())
         try:
             response = self._connection.request(request, left_s)
             return response.status, response.read()
         except TimeoutError as late:
-            raise Failure(self._late(), Exit.TEMPORARY) from late
+            self.close()
+            raise Failure(self._late(left_s), Exit.TEMPORARY) from late
         except (OSError, http.client.HTTPException) as fault:
             self.close()
-            raise Failure(self._unreachable(fault)) from fault
+            raise Failure(self._unreachable(_reason(fault))) from fault
 
     def _address(self) -> HttpAddress:
         parts = urlsplit(self.target.url)
@@ -209,12 +232,13 @@ class Api:
             )
         return f"Error: user '{user}' may not do this: {reason}"
 
-    def _late(self) -> str:
-        return f"Error: {self.target.url} did not answer in time. Timeout used: {self._timeout_s} s"
+    def _late(self, waited_s: float | None) -> str:
+        waited = f"{waited_s or 0:.1f} s"
+        return f"Error: {self.target.url} did not answer in time. Timeout used: {waited}"
 
-    def _unreachable(self, fault: Exception) -> str:
+    def _unreachable(self, reason: str) -> str:
         return (
-            f"Error: unable to reach a node at {self.target.url}: {_reason(fault)}\n\n"
+            f"Error: unable to reach a node at {self.target.url}: {reason}\n\n"
             "Most common reasons for this are:\n\n"
             " * The node is not running: start it with 'warren server'\n"
             " * Its management API is at another address: give it with --url or WARREN_URL\n"
@@ -225,6 +249,10 @@ class Api:
 def _reason(fault: Exception) -> str:
     if isinstance(fault, OSError) and fault.strerror:
         return fault.strerror
+    if isinstance(fault, http.client.BadStatusLine) and "AMQP" in str(fault):
+        return "that port is for AMQP clients; the management API has another one (default 15672)"
+    if isinstance(fault, http.client.HTTPException):
+        return f"what answers there does not speak HTTP ({type(fault).__name__})"
     return str(fault) or type(fault).__name__
 
 

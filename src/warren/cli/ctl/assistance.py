@@ -8,7 +8,16 @@ from warren.cli.ctl import completion
 from warren.cli.ctl import help as manual
 from warren.cli.ctl.call import Call
 from warren.cli.ctl.formatting import FORMATTERS, Answer, Style
-from warren.cli.ctl.verbs import Argument, Exit, Failure, Family, Option, Verb, WrongUsage
+from warren.cli.ctl.verbs import (
+    Argument,
+    Contact,
+    Exit,
+    Failure,
+    Family,
+    Option,
+    Verb,
+    WrongUsage,
+)
 
 REPORT: Final = (
     "status", "cluster_status", "environment", "alarms", "list_connections", "list_channels",
@@ -86,6 +95,7 @@ VERBS: Final = (
         family=Family.HELP,
         summary="Displays usage information for a command",
         run=show_help,
+        contact=Contact.NONE,
         arguments=(Argument("command", "which one", is_optional=True),),
         options=(Option("list-commands", "only a list of commands"),),
     ),
@@ -94,12 +104,14 @@ VERBS: Final = (
         family=Family.HELP,
         summary="Displays the version of warrenctl",
         run=version,
+        contact=Contact.NONE,
     ),
     Verb(
         name="completion",
         family=Family.HELP,
         summary="Prints a script that makes a shell complete warrenctl's commands",
         run=show_completion,
+        contact=Contact.NONE,
         arguments=(Argument("shell", "bash, zsh or fish"),),
         notes=(
             "bash: warrenctl completion bash > ~/.local/share/bash-completion/completions/warrenctl"
@@ -112,6 +124,7 @@ VERBS: Final = (
         family=Family.HELP,
         summary="Lists what may come next on a command line",
         run=autocomplete,
+        contact=Contact.NONE,
         arguments=(Argument("word", "the words so far; put -- before them", is_rest=True),),
     ),
     Verb(

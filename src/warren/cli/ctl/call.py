@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from warren.cli.ctl.verbs import QUIET_FORMATTERS, Verb, WrongUsage, error
+from warren.cli.ctl.verbs import QUIET_FORMATTERS, Contact, Verb, WrongUsage, error
 
 if TYPE_CHECKING:
     from warren.cli.ctl.api import Api, Target, Trust
@@ -95,7 +95,13 @@ class Call:
 
     @cached_property
     def api(self) -> Api:
-        return self.another_api(self.timeout_s)
+        """Connection to the node, made when the verb first asks something: see `contact`."""
+        api = self.another_api(self.timeout_s)
+        if self.verb.contact is Contact.NODE:
+            from warren.cli.ctl.contact import require_node
+
+            require_node(self, api)
+        return api
 
     def another_api(self, timeout_s: float | None, target: Target | None = None) -> Api:
         """With a deadline, or credentials, of its own; closed when the call ends."""
@@ -112,21 +118,26 @@ class Call:
 
     @cached_property
     def overview(self) -> dict[str, object]:
-        answer: dict[str, object] = self.api.get("overview")
+        """What the node says of itself; of the whole cluster, if none is named."""
+        answer: dict[str, object] = self.api.get("overview", **self.about_node)
         return answer
+
+    @property
+    def about_node(self) -> dict[str, str]:
+        """Query for what each node answers for itself: it is passed on to the one named."""
+        named = self.text("node")
+        return {} if named is None else {"node": named}
 
     @cached_property
     def node(self) -> str:
-        """The one the verb is about: who answers, unless another of the cluster is named."""
+        """Name of the node that the verb is about: the one that -n names, or that answers."""
+        return self.text("node") or str(self.overview["node"])
+
+    @cached_property
+    def is_asked_itself(self) -> bool:
+        """True if the node that the verb is about is the one at the address."""
         named = self.text("node")
-        if named is None:
-            return str(self.overview["node"])
-        names = [str(node["name"]) for node in self.api.get("nodes", columns="name")]
-        if named not in names:
-            raise error(
-                f"{self.target.url} knows no node '{named}'. Its nodes are: {', '.join(names)}"
-            )
-        return named
+        return named is None or named == str(self.api.get("overview", columns="node")["node"])
 
     def json_argument(self, number: int) -> object:
         """An argument that is a JSON document."""

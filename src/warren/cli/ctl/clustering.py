@@ -13,10 +13,12 @@ from typing import Final
 
 from warren.cli.ctl.api import NotFound, Refusal
 from warren.cli.ctl.call import Call
+from warren.cli.ctl.contact import require_node
 from warren.cli.ctl.formatting import Answer
 from warren.cli.ctl.nodes import POLL_S, STARTUP_TIMEOUT_S, wait_until_ready
 from warren.cli.ctl.verbs import (
     Argument,
+    Contact,
     Exit,
     Failure,
     Family,
@@ -53,6 +55,7 @@ def forget_cluster_node(call: Call) -> Answer:
     call.announce(f"Removing node {name} from the cluster")
     if call.flag("offline"):
         return _forget_offline(call, name)
+    require_node(call, call.api)
     try:
         call.api.delete("warren", "cluster", "members", name)
     except NotFound as absent:
@@ -101,7 +104,7 @@ def force_reset(call: Call) -> Answer:
 def _reset(call: Call, is_forced: bool) -> Answer:
     call.announce(f"{'Forcefully resetting' if is_forced else 'Resetting'} node {call.node} ...")
     _of_node(call, "reset", lambda path: call.api.post(*path, body={"force": is_forced}))
-    if call.node == call.overview["node"]:
+    if call.is_asked_itself:
         wait_until_ready(call, STARTUP_TIMEOUT_S)
         return None
     return f"Node {call.node} begins anew; '{call.verb.name}' does not wait for another node"
@@ -176,6 +179,7 @@ VERBS: Final = (
         family=Family.CLUSTER,
         summary="Removes a node that is not running from the cluster, with its queues",
         run=forget_cluster_node,
+        contact=Contact.OWN,
         arguments=(Argument("existing_cluster_member_node", "the node to remove"),),
         options=(
             Option("offline", "of a cluster that has no node running"),
@@ -215,6 +219,7 @@ VERBS: Final = (
         family=Family.CLUSTER,
         summary="Says how a node joins a cluster",
         run=_instead(_JOINING),
+        contact=Contact.NONE,
         arguments=(_MEMBER,),
         options=(Option("disc", "as rabbitmqctl has it"), Option("ram", "as rabbitmqctl has it")),
     ),
@@ -223,17 +228,20 @@ VERBS: Final = (
         family=Family.CLUSTER,
         summary="Not needed: nodes start in any order",
         run=_instead(_FORCE_BOOT),
+        contact=Contact.NONE,
     ),
     Verb(
         name="stop_app",
         family=Family.NODES,
         summary="Says what to do instead: drain, or stop",
         run=_instead(_APPLICATION),
+        contact=Contact.NONE,
     ),
     Verb(
         name="start_app",
         family=Family.NODES,
         summary="Says what to do instead: revive, or start the node",
         run=_instead(_APPLICATION),
+        contact=Contact.NONE,
     ),
 )

@@ -10,9 +10,11 @@ from warren.cli.ctl.formatting import Answer, Document, Table
 from warren.cli.ctl.node_status import (
     alarms_of,
     gigabytes,
+    host_of,
     listener_line,
     listeners_of,
     memory_shares,
+    suspended_listeners_of,
 )
 from warren.cli.ctl.verbs import (
     Argument,
@@ -134,22 +136,21 @@ def check_protocol_listener(call: Call) -> Answer:
 
 def check_port_connectivity(call: Call) -> Answer:
     import socket
-    from urllib.parse import urlsplit
 
     call.announce(f"Testing TCP connections to all active listeners on node {call.node} ...")
-    host = urlsplit(call.target.url).hostname or ""
-    ports = sorted({listener["port"] for listener in listeners_of(call, call.node)})
+    found = [*listeners_of(call, call.node), *suspended_listeners_of(call, call.node)]
     closed = []
-    for port in ports:
+    for listener in found:
+        place = (host_of(call, listener), listener["port"])
         try:
-            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+            socket.create_connection(place, CONNECT_TIMEOUT_S).close()
         except OSError:
-            closed.append(port)
+            closed.append(f"I{listener_line(listener)[1:]}")
     if closed:
-        shut = ", ".join(map(str, closed))
+        shut = "\n".join(dict.fromkeys(closed))
         raise error(f"Connection to ports of the following listeners on node {call.node} failed: "
-                    f"{shut}")  # fmt: skip
-    names = ", ".join(map(str, ports))
+                    f"\n{shut}")  # fmt: skip
+    names = ", ".join(map(str, sorted({listener["port"] for listener in found})))
     return f"Successfully connected to ports {names} on node {call.node}."
 
 
@@ -158,7 +159,7 @@ def check_virtual_hosts(call: Call) -> Answer:
     stopped = [
         vhost["name"]
         for vhost in call.api.get("vhosts", columns="name,cluster_state")
-        if (vhost.get("cluster_state") or {}).get(call.node, "running") != "running"
+        if (vhost.get("cluster_state") or {}).get(call.node, "stopped") != "running"
     ]
     if stopped:
         raise error(f"Some virtual hosts on node {call.node} are down:\n" + "\n".join(stopped))
@@ -181,7 +182,7 @@ def check_if_node_is_quorum_critical(call: Call) -> Answer:
 
 def _check(call: Call, *path: str) -> None:
     try:
-        call.api.get("health", "checks", *path)
+        call.api.get("health", "checks", *path, **call.about_node)
     except Refusal as refusal:
         raise error(refusal.reason) from refusal
 

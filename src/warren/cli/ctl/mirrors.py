@@ -44,7 +44,7 @@ def await_online_synchronized_mirror(call: Call) -> Answer:
 def _critical(call: Call) -> list[dict[str, Any]]:
     """Queues led by the node that nobody else has all of."""
     try:
-        call.api.get("health", "checks", "node-is-mirror-sync-critical")
+        call.api.get("health", "checks", "node-is-mirror-sync-critical", **call.about_node)
     except Refusal as refusal:
         if "queues" not in refusal.facts:
             raise

@@ -20,6 +20,7 @@ PURPOSES: Final = {
     "https": "HTTP API (HTTPS)",
     "http/prometheus": "Prometheus exporter API over HTTP",
 }
+EVERYWHERE: Final = ("0.0.0.0", "::")
 ALARM_NAMES: Final = {"mem_alarm": "Memory", "disk_free_alarm": "Free disk space"}
 
 Node = Mapping[str, Any]
@@ -38,6 +39,23 @@ def listeners_of(call: Call, node: str) -> list[dict[str, Any]]:
     """As rabbitmqctl shows them; the same for a node and for a cluster."""
     found: Any = call.overview["listeners"]
     return [as_listener(listener) for listener in found if listener["node"] == node]
+
+
+def suspended_listeners_of(call: Call, node: str) -> list[dict[str, Any]]:
+    """Listeners that accept nobody at the moment: of a drained node, or by suspend_listeners."""
+    known = call.api.get_or_none("warren", "nodes", node, "listeners") or {"suspended": []}
+    return [as_listener({**listener, "node": node}) for listener in known["suspended"]]
+
+
+def host_of(call: Call, listener: Mapping[str, Any]) -> str:
+    """Host to connect to: the one of the address, or for another node its own."""
+    from urllib.parse import urlsplit
+
+    asked = urlsplit(call.target.url).hostname or ""
+    if call.is_asked_itself:
+        return asked
+    interface = str(listener["interface"]).strip("[]")
+    return interface if interface not in EVERYWHERE else str(listener["node"]).partition("@")[2]
 
 
 def as_listener(listener: Mapping[str, Any]) -> dict[str, Any]:

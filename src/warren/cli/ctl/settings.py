@@ -62,7 +62,7 @@ def set_log_level(call: Call) -> Answer:
 
 def environment(call: Call) -> Answer:
     call.announce(f"Application environment of node {call.node} ...")
-    entries = call.api.get_or_none("warren", "environment")
+    entries = call.api.get_or_none("warren", "environment", **call.about_node)
     if entries is None:
         raise error(f"{call.target.url} does not tell its environment: it is no Warren node")
     lines = [f"{entry['key']} = {in_term(entry['value'])}" for entry in entries]

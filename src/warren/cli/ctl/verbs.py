@@ -71,6 +71,14 @@ class Family(Enum):
     QUEUES = "Queues"
 
 
+class Contact(Enum):
+    """Which node a verb needs, before it begins."""
+
+    NODE = "a node that answers: the one at the address, and the one that -n names"
+    OWN = "the verb looks by itself: it waits for a node, or can do without"
+    NONE = "no node is asked"
+
+
 class Kind(Enum):
     """What follows an option."""
 
@@ -122,6 +130,7 @@ class Verb:
     options: tuple[Option, ...] = ()
     is_scoped: bool = False
     is_table: bool = False
+    contact: Contact = Contact.NODE
     timeout_s: float | None = None
     columns: tuple[str, ...] = ()
     usage_of_arguments: str | None = None

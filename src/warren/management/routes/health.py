@@ -18,8 +18,14 @@ from warren.management.call import Call
 from warren.management.caller import ANY_TAG, VHOST_USERS
 from warren.management.errors import JSON_TYPE, bad_request
 from warren.management.json_types import Json, JsonObject, encode
-from warren.management.resource import Resource
-from warren.management.routes.overview import is_down, known_node, node_in_path
+from warren.management.resource import Handler, Resource
+from warren.management.routes.overview import (
+    is_down,
+    known_node,
+    node_in_path,
+    node_in_query,
+    queried_node_runs,
+)
 from warren.management.routes.publishing import acting
 from warren.management.views.certificates import DAYS_MAX, DAYS_OF_UNIT, expiring_certificates
 from warren.management.views.copies import led_without_synchronised
@@ -144,8 +150,14 @@ async def _aliveness(call: Call) -> JsonObject | Response:
     return _OK if queued is not None else _failed("the message did not come back")
 
 
-def _check(path: str, handler: object) -> Resource:
-    return Resource(path=f"/health/checks/{path}", rule=ANY_TAG, get=handler)  # type: ignore[arg-type]
+def _check(path: str, handler: Handler) -> Resource:
+    return Resource(
+        path=f"/health/checks/{path}",
+        rule=ANY_TAG,
+        exists=queried_node_runs,
+        get=handler,
+        node_of=node_in_query,
+    )
 
 
 RESOURCES: Final = (

@@ -15,7 +15,12 @@ from warren.management.cluster.sums import FIGURES, answers_of_all
 from warren.management.errors import Refusal, bad_request
 from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
-from warren.management.routes.overview import node_in_path, running_node
+from warren.management.routes.overview import (
+    node_in_path,
+    node_in_query,
+    queried_node_runs,
+    running_node,
+)
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_moment
 from warren.model.logs import LEVELS, set_log_level
@@ -131,7 +136,13 @@ async def _stop(call: Call) -> None:
 
 RESOURCES: Final = (
     Resource(path="/warren/alarms", rule=MONITORS, get=_alarms),
-    Resource(path="/warren/environment", rule=ADMINISTRATORS, get=_environment),
+    Resource(
+        path="/warren/environment",
+        rule=ADMINISTRATORS,
+        exists=queried_node_runs,
+        get=_environment,
+        node_of=node_in_query,
+    ),
     Resource(
         path="/warren/nodes/{node}/vm-memory-high-watermark",
         rule=ADMINISTRATORS,

@@ -27,8 +27,10 @@ _FOLLOWED: Final = ("mem_used", "disk_free")
 
 
 async def _overview(call: Call) -> JsonObject:
+    """Of all nodes, or of the one that the query names."""
     own = await _overview_here(call)
-    return own if call.inquiry is not None else total_overview(own, await answers_of_all(call))
+    is_of_one = call.inquiry is not None or "node" in call.query
+    return own if is_of_one else total_overview(own, await answers_of_all(call))
 
 
 async def _overview_here(call: Call) -> JsonObject:
@@ -108,6 +110,15 @@ def node_in_path(call: Call) -> str:
     return call.parts["node"]
 
 
+def node_in_query(call: Call) -> str:
+    """For what each node answers for itself: `?node=` names another one that is asked."""
+    return call.query.get("node", call.node.config.name)
+
+
+def queried_node_runs(call: Call) -> bool:
+    return node_in_query(call) in (call.node.config.name, *call.peers.names)
+
+
 def is_down(call: Call) -> bool:
     """A node that lives answers for itself."""
     return call.parts["node"] != call.node.config.name
@@ -179,7 +190,13 @@ def _of_node(path: str, handler: Handler) -> Resource:
 
 
 RESOURCES: Final = (
-    Resource(path="/overview", rule=ANY_TAG, get=_overview),
+    Resource(
+        path="/overview",
+        rule=ANY_TAG,
+        exists=queried_node_runs,
+        get=_overview,
+        node_of=node_in_query,
+    ),
     Resource(path="/nodes", rule=MONITORS, get=_nodes),
     _of_node("/nodes/{node}", _node),
     _of_node("/nodes/{node}/memory", _memory),

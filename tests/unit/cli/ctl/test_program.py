@@ -111,7 +111,7 @@ def test_an_answer_that_takes_too_long_is_temporary(
 
 def test_a_node_that_does_not_start_is_given_up(capsys: pytest.CaptureFixture[str]) -> None:
     began = time.monotonic()
-    assert run(["--url", NOBODY, "-t", "1", "await_startup"]) == 75
+    assert run(["--url", NOBODY, "-t", "1", "await_startup"]) == 69
     assert 1 <= time.monotonic() - began < 30
     assert "did not start in time" in capsys.readouterr().err
 
