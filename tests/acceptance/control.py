@@ -13,6 +13,7 @@ import pytest
 
 from acceptance.management_client import Api
 from warren.cli.ctl.program import run
+from warren.cli.ctl.tools import Tool
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,20 @@ class Control:
     """`control("list_queues -p v")`; `ok` is for what must not fail."""
 
     url: str
+    tool: str = "warrenctl"
+
+    def called(self, tool: str) -> Control:
+        """The same program, called by the name of a tool of RabbitMQ's."""
+        return Control(self.url, tool)
 
     def __call__(self, line: str, *words: str) -> Done:
         out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run(["--url", self.url, *shlex.split(line), *words])
+        Tool.called_as(self.tool)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = run(["--url", self.url, *shlex.split(line), *words])
+        finally:
+            Tool.called_as("warrenctl")
         return Done(code, out.getvalue(), err.getvalue())
 
     def ok(self, line: str, *words: str) -> Done:

@@ -128,7 +128,7 @@ def test_a_node_that_is_reset_has_nothing_left(own: BrokerProcess, own_control: 
     channel.confirm_delivery()
     channel.basic_publish("", "q", b"m", pika.BasicProperties(delivery_mode=2))
     channel.connection.close()
-    own_control.ok("reset")
+    own_control.ok("reset --yes")
     assert own_control.ok("list_users -s").out.split()[:1] == ["guest"]
     assert "somebody" not in own_control.ok("list_users -s").out
     assert own_control.ok("list_queues -s").out == ""

@@ -16,6 +16,7 @@ import pytest
 
 from acceptance.control import Control, Step, read_transcript
 from acceptance.management_client import Api
+from warren.cli.ctl.tools import tool_with
 
 TRANSCRIPT: Final = Path(__file__).parent / "transcripts" / "rabbitmqctl.txt"
 SECTIONS: Final = dict(read_transcript(TRANSCRIPT))
@@ -49,7 +50,8 @@ def _prepare(steps: list[Step], control: Control) -> None:
 
 
 def _differences(step: Step, node: str, control: Control) -> Iterator[str]:
-    done = control(step.line.replace("NODE", node))
+    tool = tool_with(step.line.split()[0])
+    done = control.called(tool)(step.line.replace("NODE", node))
     expected_out = _comparable(step.line, [line.replace("NODE", node) for line in step.out])
     expected_err = _before_usage([line.replace("NODE", node) for line in step.err])
     out = _comparable(step.line, done.out.splitlines())

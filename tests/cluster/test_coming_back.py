@@ -134,8 +134,8 @@ def test_6_04_and_6_05_a_copy_of_a_node_that_stopped_earlier_counts_when_the_las
     one.stop()
     two.start()
     assert cluster.master_node_of("mirrored-left") is None, "the last one to stop may have had more"
-    two.control.ok(f"forget_cluster_node {three.name}")
-    two.control.ok(f"forget_cluster_node {one.name}")
+    two.control.ok(f"forget_cluster_node --yes {three.name}")
+    two.control.ok(f"forget_cluster_node --yes {one.name}")
     eventually(lambda: shown(two, "mirrored-left").get("messages") == 15, "it leads")
     assert [body for body, _ in drain(two.channel(), "mirrored-left")] == numbered(*range(15))
     begin_anew(one, three)
@@ -165,7 +165,7 @@ def test_6_04_and_6_07_nodes_are_forgotten_while_none_runs(cluster: MirroredClus
         refused = control(f"forget_cluster_node {line}")
         assert (refused.code, said in refused.err) == (code, True), refused
     for node in (three, one):
-        control.ok(f"forget_cluster_node {offline} {node.name}")
+        control.ok(f"forget_cluster_node --yes {offline} {node.name}")
     two.start()
     eventually(lambda: shown(two, "mirrored-kept").get("messages") == 15, "it leads")
     assert [body for body, _ in drain(two.channel(), "mirrored-kept")] == numbered(*range(15))

@@ -234,7 +234,7 @@ def test_a_forgotten_node_is_gone_with_its_queues_and_must_be_reset(
         open_on(two).queue_declare(name, durable=True)
     assert "is down or inaccessible" in down.value.reply_text
 
-    one.control.ok(f"forget_cluster_node {three.name}")
+    one.control.ok(f"forget_cluster_node --yes {three.name}")
     assert three.name not in status_at(two)["disk_nodes"]
     assert {each["name"] for each in two.api.get("nodes").body} == {one.name, two.name}
     assert open_on(two).queue_declare(name, durable=True).method.message_count == 0
@@ -263,7 +263,7 @@ def test_a_node_that_is_reset_begins_anew(
     channel = open_on(two, confirms=True)
     channel.queue_declare(name, durable=True)
     publish(channel, name, b"lost with the node's data")
-    two.control.ok("reset")
+    two.control.ok("reset --yes")
     eventually(lambda: two.name in status_at(one)["running_nodes"], "it is a member again")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as gone:
         open_on(one).queue_declare(name, passive=True)

@@ -14,6 +14,7 @@ from warren.management.cluster.serving import answering
 from warren.management.definitions_file import load_definitions
 from warren.management.dispatch import Dispatch
 from warren.management.errors import Refusal, no_such_object
+from warren.management.log_tail import keep_log_tail
 from warren.management.page.site import Site
 from warren.management.resource import Resource
 from warren.management.routes import (
@@ -71,6 +72,7 @@ _MOVED: Final = {
 def build_application(node: Node) -> Starlette:
     if node.config.load_definitions:
         node.before_clients.append(lambda: load_definitions(node))
+    keep_log_tail()
     node.statistics.machine_figures = lambda: machine_figures(node)
     resources = [resource for family in FAMILIES for resource in family]
     dispatch = Dispatch(node, resources)

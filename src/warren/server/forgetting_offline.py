@@ -21,6 +21,7 @@ from warren.broker.placement import SingleNode
 from warren.cluster.lifetimes import is_only_on
 from warren.cluster.members import NotInCluster
 from warren.cluster.view import ClusterView
+from warren.metadata.codec import decode_queue
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.etcd_address import EtcdAddress
 from warren.metadata.keys import KeyKind, member_key, node_key, parse_key, prefix
@@ -28,7 +29,8 @@ from warren.metadata.store import Change, Check, Delete, MetadataStore
 from warren.model.counters import MessageCounters
 from warren.model.records import QueueName, QueueRecord
 from warren.queues.boundary import AbstractQueue
-from warren.queues.settings import QueueSettings
+from warren.queues.settings import QueueSettings, QueueType, queue_type_of
+from warren.replication.group_record import decode_record, forget_node
 from warren.server.clock import LoopClock
 from warren.server.context import new_token
 from warren.server.forgetting import forget_copies
@@ -111,6 +113,52 @@ async def forget_offline(address: EtcdAddress, cluster: str, node: str) -> int:
         return await _drop_queues(store, node)
     finally:
         await store.close()
+
+
+async def lost_offline(address: EtcdAddress, cluster: str, node: str) -> dict[str, object]:
+    """What `forget_offline` would delete, as the API of a running node says it; changes nothing.
+
+    Raises CannotForget or MetadataError.
+    """
+    store = EtcdStore(address, cluster)
+    await store.open()
+    try:
+        await _require_nobody_runs(store)
+        groups = {
+            _parts(stored.key): decode_record(stored.value)
+            for stored in await store.range(prefix(KeyKind.GROUP))
+        }
+        stored = await store.range(prefix(KeyKind.QUEUE))
+        records = [decode_queue(queue.value) for queue in stored]
+    finally:
+        await store.close()
+    gone, behind = [], []
+    for record in records:
+        group = groups.get((record.vhost, record.name))
+        after = None if group is None else forget_node(group, node)
+        if group is None and record.node != node:
+            continue
+        if after is None:
+            gone.append(record)
+        elif group is not None and not set(group.insync) & set(after.insync):
+            behind.append(record)
+    streams = sum(queue_type_of(record.arguments) is QueueType.STREAM for record in gone)
+    return {
+        "node": node,
+        "running": False,
+        "queues": len(gone) - streams,
+        "streams": streams,
+        "messages": None,
+        "bytes": None,
+        "everything": False,
+        "named": [_named(record) for record in gone],
+        "unsynchronised": [_named(record) for record in behind],
+    }
+
+
+def _named(record: QueueRecord) -> dict[str, object]:
+    kind = queue_type_of(record.arguments).value
+    return {"vhost": record.vhost, "name": record.name, "type": kind, "messages": None}
 
 
 async def _require_nobody_runs(store: MetadataStore) -> None:

@@ -6,6 +6,8 @@
 | `parsing.py` | a command line becomes a `Call` of a verb |
 | `program.py` | runs it: answers to stdout, errors to stderr, the exit code |
 | `api.py` | HTTP, and what its errors mean |
+| `contact.py` | whether the node can be asked at all |
+| `tools.py` | the names of RabbitMQ's tools, for links |
 | `formatting.py`, `terms.py` | table, pretty_table, csv, json, erlang |
 | `listing.py` | what all `list_*` verbs have in common: columns |
 | `help.py`, `completion.py` | for people and their shells |
@@ -22,5 +24,7 @@ import sys
 
 def main() -> None:
     from warren.cli.ctl.program import run
+    from warren.cli.ctl.tools import Tool
 
+    Tool.called_as(sys.argv[0])
     sys.exit(run(sys.argv[1:]))

@@ -173,7 +173,7 @@ class Api:
             return response.status, response.read()
         except TimeoutError as late:
             self.close()
-            raise Failure(self._late(left_s), Exit.TEMPORARY) from late
+            raise Failure(self._late(within_s or self._timeout_s), Exit.TEMPORARY) from late
         except (OSError, http.client.HTTPException) as fault:
             self.close()
             raise Failure(self._unreachable(_reason(fault))) from fault
@@ -261,4 +261,16 @@ def as_failure(refusal: Refusal) -> Failure:
     text = refusal.reason or refusal.kind
     if refusal.status >= http.client.INTERNAL_SERVER_ERROR:
         return error(f"the node answered {refusal.status}: {text}")
-    return error(text)
+    is_data = refusal.status == http.client.BAD_REQUEST
+    code = Exit.DATA if is_data else Exit.UNAVAILABLE
+    return error(text, code, Exit.UNAVAILABLE, _hint(refusal.reason))
+
+
+def _hint(reason: str) -> str:
+    """What a refusal means that RabbitMQ words as a term."""
+    if not reason.startswith('["invalid_regexp"'):
+        return ""
+    from warren.cli.ctl.policy_hints import pattern_hint
+
+    _, pattern, (problem, position) = json.loads(reason)
+    return pattern_hint(pattern, problem, position)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from warren.cli.ctl.verbs import QUIET_FORMATTERS, Contact, Verb, WrongUsage, error
+from warren.cli.ctl.verbs import QUIET_FORMATTERS, Contact, Exit, Verb, WrongUsage, error
 
 if TYPE_CHECKING:
     from warren.cli.ctl.api import Api, Target, Trust
 
 DEFAULT_VHOST: Final = "/"
 DEFAULT_TIMEOUT_S: Final = 60.0
+EXCERPT_CHARS: Final = 40
 OptionValue = str | int | bool
 
 
@@ -45,7 +46,7 @@ class Call:
         """None is for ever, which `--timeout 0` asks for."""
         given = self.integer("timeout")
         if given is None:
-            return self.verb.timeout_s or DEFAULT_TIMEOUT_S
+            return None if self.verb.is_endless else self.verb.timeout_s or DEFAULT_TIMEOUT_S
         return float(given) if given > 0 else None
 
     def flag(self, name: str) -> bool:
@@ -103,6 +104,10 @@ class Call:
             require_node(self, api)
         return api
 
+    def make_contact(self) -> None:
+        """Raise a Failure unless the node answers, before it is asked in another's name."""
+        _ = self.api
+
     def another_api(self, timeout_s: float | None, target: Target | None = None) -> Api:
         """With a deadline, or credentials, of its own; closed when the call ends."""
         from warren.cli.ctl.api import Api
@@ -146,12 +151,28 @@ class Call:
         try:
             return json.loads(self.arguments[number])
         except ValueError as fault:
-            raise error("JSON decoding error. Reason: badarg") from fault
+            raise error(
+                "JSON decoding error. Reason: badarg",
+                Exit.DATA,
+                Exit.UNAVAILABLE,
+                where_in_json(fault),
+            ) from fault
 
     def integer_argument(self, number: int) -> int:
-        from warren.cli.ctl.verbs import Exit
-
         text = self.arguments[number]
         if not text.isdecimal() or int(text) == 0:
             raise WrongUsage("Bad argument: Argument must be a positive integer", Exit.DATA)
         return int(text)
+
+
+def where_in_json(fault: ValueError) -> str:
+    """The position of a mistake in a JSON text, with a mark below it."""
+    from json import JSONDecodeError
+
+    if not isinstance(fault, JSONDecodeError):
+        return str(fault)
+    line = fault.doc.splitlines()[fault.lineno - 1] if fault.doc.strip() else ""
+    start = max(0, fault.colno - 1 - EXCERPT_CHARS)
+    shown = line[start : fault.colno - 1 + EXCERPT_CHARS]
+    mark = " " * (fault.colno - 1 - start) + "^"
+    return f"{fault.msg}: line {fault.lineno}, column {fault.colno}\n    {shown}\n    {mark}"

@@ -12,26 +12,37 @@ from warren.cli.ctl import (
     clustering,
     connections,
     definitions,
+    diagnosis,
+    encoding,
+    event_stream,
+    feature_flags,
     health,
+    instead,
+    logs,
     mirrors,
     node_status,
     nodes,
     object_listing,
+    observer,
     parameters,
+    plugins,
     policies,
     queue_listing,
     queues,
     rebalancing,
     settings,
+    stream_status,
+    synchronising,
     users,
     vhosts,
 )
 from warren.cli.ctl.verbs import Verb
 
 _FAMILIES: Final = (
-    access, assistance, cluster_status, clustering, connections, definitions, health, mirrors,
-    node_status, nodes, object_listing, parameters, policies, queue_listing, queues,
-    rebalancing, settings, users, vhosts,
+    access, assistance, cluster_status, clustering, connections, definitions, diagnosis,
+    encoding, event_stream, feature_flags, health, instead, logs, mirrors, node_status, nodes,
+    object_listing, observer, parameters, plugins, policies, queue_listing, queues, rebalancing,
+    settings, stream_status, synchronising, users, vhosts,
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {

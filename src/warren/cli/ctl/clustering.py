@@ -15,6 +15,7 @@ from warren.cli.ctl.api import NotFound, Refusal
 from warren.cli.ctl.call import Call
 from warren.cli.ctl.contact import require_node
 from warren.cli.ctl.formatting import Answer
+from warren.cli.ctl.losses import OPTIONS, agree, as_document, found_losses
 from warren.cli.ctl.nodes import POLL_S, STARTUP_TIMEOUT_S, wait_until_ready
 from warren.cli.ctl.verbs import (
     Argument,
@@ -52,21 +53,36 @@ def _online_nodes(call: Call) -> int:
 
 def forget_cluster_node(call: Call) -> Answer:
     name = call.arguments[0]
-    call.announce(f"Removing node {name} from the cluster")
     if call.flag("offline"):
+        call.announce(f"Removing node {name} from the cluster")
         return _forget_offline(call, name)
     require_node(call, call.api)
+    losses = found_losses(call, name)
+    if call.flag("dry-run") and losses is not None:
+        return as_document(losses)
+    call.announce(f"Removing node {name} from the cluster")
+    if losses is not None and not losses["running"]:
+        agree(call, losses)
     try:
-        call.api.delete("warren", "cluster", "members", name)
+        done = call.api.delete("warren", "cluster", "members", name)
     except NotFound as absent:
         raise error(f"{call.target.url} cannot forget nodes: it is no Warren node") from absent
     except Refusal as refusal:
-        if refusal.kind == "not_a_cluster_node":
-            text = f"{{:not_a_cluster_node, '{refusal.reason}'}}"
-        else:
-            text = refusal.reason
-        raise Failure(f"Error:\n{text}") from refusal
-    return None
+        raise _not_forgotten(call, refusal, name) from refusal
+    return _deleted(done["queues_deleted"])
+
+
+def _not_forgotten(call: Call, refusal: Refusal, name: str) -> Failure:
+    if refusal.kind == "not_a_cluster_node":
+        members = ", ".join(str(node["name"]) for node in call.api.get("nodes", columns="name"))
+        hint = f"there is no node '{name}'; the members are: {members}"
+        return Failure(f"Error:\n{{:not_a_cluster_node, '{refusal.reason}'}}", hint=hint)
+    hint = f"stop it with 'warrenctl -n {name} stop', or empty it with 'warrenctl -n {name} reset'"
+    return Failure(f"Error:\n{refusal.reason}", hint=hint)
+
+
+def _deleted(count: int) -> Answer:
+    return f"{count} queues were deleted with the node" if count else None
 
 
 def _forget_offline(call: Call, name: str) -> Answer:
@@ -75,7 +91,7 @@ def _forget_offline(call: Call, name: str) -> Answer:
 
     from warren.metadata.etcd_address import DEFAULT_NAMESPACE, BadEtcdAddress, parse_etcd_address
     from warren.metadata.store import MetadataError
-    from warren.server.forgetting_offline import CannotForget, forget_offline
+    from warren.server.forgetting_offline import CannotForget, forget_offline, lost_offline
 
     store = call.text("metadata")
     if store is None:
@@ -85,7 +101,12 @@ def _forget_offline(call: Call, name: str) -> Answer:
         )
     cluster = call.text("cluster-name") or DEFAULT_NAMESPACE
     try:
-        asyncio.run(forget_offline(parse_etcd_address(store), cluster, name))
+        address = parse_etcd_address(store)
+        lost = asyncio.run(lost_offline(address, cluster, name))
+        if call.flag("dry-run"):
+            return as_document(lost)
+        agree(call, lost)
+        asyncio.run(forget_offline(address, cluster, name))
     except BadEtcdAddress as bad:
         raise WrongUsage(f"--metadata: {bad}") from bad
     except (CannotForget, MetadataError) as refusal:
@@ -102,6 +123,11 @@ def force_reset(call: Call) -> Answer:
 
 
 def _reset(call: Call, is_forced: bool) -> Answer:
+    losses = found_losses(call, call.node)
+    if call.flag("dry-run") and losses is not None:
+        return as_document(losses)
+    if losses is not None:
+        agree(call, losses)
     call.announce(f"{'Forcefully resetting' if is_forced else 'Resetting'} node {call.node} ...")
     _of_node(call, "reset", lambda path: call.api.post(*path, body={"force": is_forced}))
     if call.is_asked_itself:
@@ -182,6 +208,7 @@ VERBS: Final = (
         contact=Contact.OWN,
         arguments=(Argument("existing_cluster_member_node", "the node to remove"),),
         options=(
+            *OPTIONS,
             Option("offline", "of a cluster that has no node running"),
             Option("metadata", "with --offline: where etcd is", Kind.TEXT, metavar="etcd://..."),
             Option("cluster-name", "with --offline: cluster_name of its nodes", Kind.TEXT),
@@ -193,6 +220,7 @@ VERBS: Final = (
         family=Family.CLUSTER,
         summary="Empties the node, deletes its queues, and lets it join again as a new one",
         run=reset,
+        options=OPTIONS,
         timeout_s=STARTUP_TIMEOUT_S,
     ),
     Verb(
@@ -200,6 +228,7 @@ VERBS: Final = (
         family=Family.CLUSTER,
         summary="As reset, also if the cluster cannot be told",
         run=force_reset,
+        options=OPTIONS,
         timeout_s=STARTUP_TIMEOUT_S,
     ),
     Verb(

@@ -1,8 +1,8 @@
 """Contact with a node: whether it can be asked at all, found out before a verb begins.
 
 A verb that asks the wrong node, or none, must not sound as if all were well. So every verb that
-needs a node starts here, with its first question. Two questions have to be answered in a time of their own, whatever
-`--timeout` allows the verb itself:
+needs a node starts here, with its first question. Two things have to be known within a time of
+their own, whatever `--timeout` allows the verb itself:
 
     who is at the address?     any answer of a management API will do; a process that was stopped
                                accepts connections and never answers

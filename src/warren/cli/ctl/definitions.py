@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from warren.cli.ctl.call import Call
+from warren.cli.ctl.call import Call, where_in_json
 from warren.cli.ctl.formatting import Answer, json_text
 from warren.cli.ctl.verbs import Argument, Exit, Family, Kind, Option, Verb, WrongUsage, error
 
@@ -48,7 +48,7 @@ def import_definitions(call: Call) -> Answer:
         definitions = json.loads(text)
     except ValueError as fault:
         problem = f"Failed to deserialise input (format: JSON) (error: {fault})"
-        raise error(problem, Exit.DATA) from fault
+        raise error(problem, Exit.DATA, hint=where_in_json(fault)) from fault
     call.api.post("definitions", body=definitions)
     return IMPORTED
 

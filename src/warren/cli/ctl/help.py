@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from warren.cli.ctl.parsing import GENERAL_OPTIONS
+from warren.cli.ctl.tools import Tool
 from warren.cli.ctl.verbs import Family, Kind, Verb
 
 NAME_WIDTH: Final = 40
@@ -22,7 +23,7 @@ def bold(text: str) -> str:
 
 
 def usage(verb: Verb) -> str:
-    return f"{bold('Usage')}\n\nwarrenctl [--url <url>] [--quiet] {verb.usage}\n"
+    return f"{bold('Usage')}\n\n{Tool.name} [--url <url>] [--quiet] {verb.usage}\n"
 
 
 def of_verb(verb: Verb) -> str:
@@ -53,16 +54,16 @@ def _general_options() -> Iterator[str]:
 def of_everything(verbs: Mapping[str, Verb]) -> str:
     parts = [
         f"{bold('Usage')}\n",
-        "warrenctl [--url <url>] [--timeout <timeout>] [--quiet] <command> [<command options>]\n",
+        f"{Tool.name} [--url <url>] [--timeout <timeout>] [--quiet] <command> [options]\n",
         "Available commands:\n",
     ]
     for family in Family:
-        members = sorted(v.name for v in verbs.values() if v.family is family)
+        members = sorted(v.name for v in verbs.values() if v.family is family and Tool.has(v.name))
         if members:
             parts.append(f"{bold(family.value)}:\n")
             parts += [f"   {name:<{NAME_WIDTH}}{verbs[name].summary}" for name in members]
             parts.append("")
-    parts.append("Use 'warrenctl help <command>' to learn more about a specific command")
+    parts.append(f"Use '{Tool.name} help <command>' to learn more about a specific command")
     return "\n".join(parts)
 
 

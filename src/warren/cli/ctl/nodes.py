@@ -21,9 +21,9 @@ SUSPENDED: Final = "AMQP is suspended"
 def ping(call: Call) -> Answer:
     place = call.text("node") or call.target.url
     call.announce(f"Will ping {place}. Timeout: {call.timeout_s} s.")
-    api = call.api
+    call.make_contact()
     if call.text("node") is None:
-        check_ready(api)
+        check_ready(call.api)
     return "Ping succeeded"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +11,7 @@ from warren.cli.ctl.api import NotFound, Refusal
 from warren.cli.ctl.call import Call
 from warren.cli.ctl.formatting import Answer, Document, Table, json_text
 from warren.cli.ctl.help import bold
-from warren.cli.ctl.verbs import Argument, Family, Kind, Option, Verb, error, no_such_vhost
+from warren.cli.ctl.verbs import Argument, Exit, Family, Kind, Option, Verb, error, no_such_vhost
 
 COLUMNS: Final = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
 
@@ -52,9 +53,21 @@ def setting(kind: PolicyKind) -> Callable[[Call], Answer]:
             call.api.put(kind.path, call.vhost, name, body=body)
         except NotFound as absent:
             raise no_such_vhost(call.vhost) from absent
+        except Refusal as refusal:
+            raise _refused(refusal, body) from refusal
         return None
 
     return set_policy
+
+
+def _refused(refusal: Refusal, body: dict[str, object]) -> Exception:
+    """RabbitMQ's text, and the key that was meant, or what is wrong with the pattern."""
+    if refusal.status != http.client.BAD_REQUEST:
+        return refusal
+    from warren.cli.ctl.policy_hints import hint_for
+
+    hint = hint_for(str(body["pattern"]), body["definition"])
+    return error(refusal.reason or refusal.kind, Exit.DATA, Exit.UNAVAILABLE, hint)
 
 
 def clearing(kind: PolicyKind) -> Callable[[Call], Answer]:
@@ -92,6 +105,8 @@ def _dry_run(call: Call, kind: PolicyKind, body: dict[str, object]) -> Answer:
         changes = call.api.post("warren", kind.path, call.vhost, "dry-run", body=body)
     except NotFound as absent:
         raise no_such_vhost(call.vhost) from absent
+    except Refusal as refusal:
+        raise _refused(refusal, body) from refusal
     rows = [
         {
             "kind": change["kind"],

@@ -12,6 +12,7 @@ from warren.cli.ctl.call import Call
 from warren.cli.ctl.catalogue import VERBS
 from warren.cli.ctl.formatting import FORMATTERS, Answer, Style
 from warren.cli.ctl.parsing import Options, check, find_verb, without_secrets
+from warren.cli.ctl.tools import Tool, tool_with
 from warren.cli.ctl.verbs import Exit, Failure, Verb, WrongUsage
 
 EXIT_INTERRUPTED: Final = 130
@@ -22,6 +23,10 @@ def run(line: Sequence[str]) -> int:
         return _run(line)
     except Failure as failure:
         print(failure.text, file=sys.stderr)
+        if Tool.is_rabbitmq():
+            return failure.rabbitmq_code
+        if failure.hint:
+            print(f"\n{failure.hint}", file=sys.stderr)
         return failure.code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -33,7 +38,7 @@ def run(line: Sequence[str]) -> int:
 
 def _run(line: Sequence[str]) -> int:
     word, verb = find_verb(line, VERBS)
-    if verb is None:
+    if verb is None or not Tool.has(verb.name):
         return _explain(word, line)
     parsed = Options.of(verb).parse(line)
     parsed.words.remove(verb.name)
@@ -61,10 +66,12 @@ def _explain(word: str | None, line: Sequence[str]) -> int:
         return Exit.OK if is_asked else Exit.USAGE
     print(f"\nCommand '{word}' not found. ", file=sys.stderr)
     suggestion = manual.suggest(word, VERBS)
-    if suggestion is not None:
+    if word in VERBS:  # another tool's
+        print(f"Did you mean '{tool_with(word)} {word}'? \n", file=sys.stderr)
+    elif suggestion is not None:
         print(f"Did you mean '{suggestion}'? \n", file=sys.stderr)
     else:
-        print(f"\n{manual.of_everything(VERBS)}", file=sys.stderr)
+        print(f"'{Tool.name} help' lists all commands\n", file=sys.stderr)
     return Exit.USAGE
 
 

@@ -1,32 +1,28 @@
-"""Purging, deleting, synchronising and reading queues."""
+"""Purging, deleting and reading queues."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 from warren.cli.ctl.api import NotFound, Refusal
 from warren.cli.ctl.call import Call
 from warren.cli.ctl.formatting import Answer, Document, json_text
-from warren.cli.ctl.verbs import Argument, Exit, Family, Kind, Option, Verb, error
+from warren.cli.ctl.tools import Tool
+from warren.cli.ctl.verbs import Argument, Exit, Family, Kind, Option, Verb, error, no_such_queue
 
-SYNC_POLL_S: Final = 0.5
-# A day: longer than any queue takes, and still an end.
-SYNC_POLLS_MAX: Final = int(86_400 / SYNC_POLL_S)
-IDLE_POLLS_MAX: Final = 10
-"""Somebody has cancelled it, if nothing comes of it."""
 BROWSE_DEFAULT: Final = 10
 
 
 def purge_queue(call: Call) -> Answer:
     name = call.arguments[0]
     call.announce(f"Purging queue '{name}' in vhost '{call.vhost}' ...")
+    ready = (call.api.get_or_none("queues", call.vhost, name) or {}).get("messages_ready", 0)
     try:
         call.api.delete("queues", call.vhost, name, "contents")
     except NotFound as absent:
-        raise error("not_found") from absent
-    return None
+        raise no_such_queue("not_found", name, call.vhost) from absent
+    return None if Tool.is_rabbitmq() else f"{ready} messages were purged"
 
 
 def delete_queue(call: Call) -> Answer:
@@ -40,12 +36,12 @@ def delete_queue(call: Call) -> Answer:
     call.announce(f"Deleting queue '{name}' on vhost '{call.vhost}' {provided}...")
     queue = call.api.get_or_none("queues", call.vhost, name)
     if queue is None:
-        raise error("Queue not found", Exit.USAGE)
+        raise no_such_queue("Queue not found", name, call.vhost, Exit.USAGE)
     query = {option: "true" for option in ("if-empty", "if-unused") if call.flag(option)}
     try:
         call.api.delete("queues", call.vhost, name, **query)
     except NotFound as gone:
-        raise error("Queue not found", Exit.USAGE) from gone
+        raise no_such_queue("Queue not found", name, call.vhost, Exit.USAGE) from gone
     except Refusal as refusal:
         raise _not_deleted(refusal) from refusal
     ready = queue.get("messages_ready", 0)
@@ -60,39 +56,10 @@ def _not_deleted(refusal: Refusal) -> Exception:
     return refusal
 
 
-def sync_queue(call: Call) -> Answer:
-    """Like rabbitmqctl, wait for the end of it."""
-    name = call.arguments[0]
-    call.announce(f"Synchronising queue '{name}' in vhost '{call.vhost}' ...")
-    if _existing(call, name).get("slave_nodes") is None:
-        raise error("not_mirrored")
-    call.api.post("queues", call.vhost, name, "actions", body={"action": "sync"})
-    idle = 0
-    for _ in range(SYNC_POLLS_MAX):
-        queue = _existing(call, name)
-        mirrors = set(queue.get("slave_nodes") or ())
-        if queue.get("state") != "syncing":
-            idle += 1
-            is_synced = mirrors <= set(queue.get("synchronised_slave_nodes") or ())
-            if is_synced or idle == IDLE_POLLS_MAX:
-                break
-        time.sleep(SYNC_POLL_S)
-    return None
-
-
-def cancel_sync_queue(call: Call) -> Answer:
-    name = call.arguments[0]
-    call.announce(f"Stopping synchronising queue '{name}' in vhost '{call.vhost}' ...")
-    if _existing(call, name).get("state") != "syncing":
-        return "not_syncing"
-    call.api.post("queues", call.vhost, name, "actions", body={"action": "cancel_sync"})
-    return None
-
-
-def _existing(call: Call, name: str) -> dict[str, Any]:
+def existing_queue(call: Call, name: str) -> dict[str, Any]:
     queue: dict[str, Any] | None = call.api.get_or_none("queues", call.vhost, name)
     if queue is None:
-        raise error("not_found")
+        raise no_such_queue("not_found", name, call.vhost)
     return queue
 
 
@@ -108,7 +75,7 @@ def browse_queue(call: Call) -> Answer:
     try:
         page = call.api.get("warren", "queues", call.vhost, name, "browse", **query)
     except NotFound as absent:
-        _existing(call, name)
+        existing_queue(call, name)
         raise error(f"{call.target.url} cannot browse: it is no Warren node") from absent
     messages = page if isinstance(page, list) else page["items"]
     text = "\n\n".join("\n".join(_message_lines(message)) for message in messages)
@@ -158,22 +125,6 @@ VERBS: Final = (
             Option("limit", "how many to show at most; default 10", Kind.INTEGER),
             Option("filter", "only those that hold this text", Kind.TEXT, metavar="text"),
         ),
-        is_scoped=True,
-    ),
-    Verb(
-        name="sync_queue",
-        family=Family.REPLICATION,
-        summary="Synchronises the mirrors of a queue, and waits for the end",
-        run=sync_queue,
-        arguments=(_QUEUE,),
-        is_scoped=True,
-    ),
-    Verb(
-        name="cancel_sync_queue",
-        family=Family.REPLICATION,
-        summary="Stops synchronising the mirrors of a queue",
-        run=cancel_sync_queue,
-        arguments=(_QUEUE,),
         is_scoped=True,
     ),
 )

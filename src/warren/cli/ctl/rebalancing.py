@@ -34,7 +34,18 @@ def rebalance(call: Call) -> Answer:
     return Table(_COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in rows])
 
 
+def post_upgrade(call: Call) -> Answer:
+    call.announce("Executing post upgrade tasks...\nRebalancing queue masters...")
+    return rebalance(Call(call.verb, ["all"], {**call.options, "quiet": True}))
+
+
 VERBS: Final = (
+    Verb(
+        name="post_upgrade",
+        family=Family.REPLICATION,
+        summary="Does what is left to do after an upgrade: rebalances all queues",
+        run=post_upgrade,
+    ),
     Verb(
         name="rebalance",
         family=Family.REPLICATION,

@@ -51,7 +51,7 @@ def add_user(call: Call) -> Answer:
     call.announce(f'Adding user "{name}" ...')
     password = _password(call, Exit.DATA)
     if call.api.get_or_none("users", name) is not None:
-        raise error(f'User "{name}" already exists', Exit.SOFTWARE)
+        raise error(f'User "{name}" already exists', Exit.DATA, Exit.SOFTWARE)
     secret = "password_hash" if call.flag("pre-hashed-password") or not password else "password"
     call.api.put("users", name, body={secret: password, "tags": ""})
     return None if call.is_quiet else HINT
@@ -89,6 +89,7 @@ def authenticate_user(call: Call) -> Answer:
     name = call.arguments[0]
     call.announce(f'Authenticating user "{name}" ...')
     password = _password(call, Exit.SOFTWARE)
+    call.make_contact()
     asked = call.another_api(call.timeout_s, replace(call.target, user=name, password=password))
     try:
         asked.get("whoami")

@@ -26,12 +26,25 @@ class Exit(IntEnum):
 
 
 class Failure(Exception):
-    """Ends a verb: `text` goes to stderr as it is, `code` becomes the exit code."""
+    """Ends a verb: `text` goes to stderr as it is, `code` becomes the exit code.
 
-    def __init__(self, text: str, code: Exit = Exit.UNAVAILABLE) -> None:
+    RabbitMQ's tools end differently for the same mistake in different verbs; `rabbitmq_code` is
+    what they say, for scripts that call this program by the name of such a tool. `hint` is what
+    they do not say, for everybody else: which thing is meant, and what to do.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        code: Exit = Exit.UNAVAILABLE,
+        rabbitmq_code: Exit | None = None,
+        hint: str = "",
+    ) -> None:
         super().__init__(text)
         self.text = text
         self.code = code
+        self.hint = hint
+        self.rabbitmq_code = code if rabbitmq_code is None else rabbitmq_code
 
 
 class WrongUsage(Exception):
@@ -43,9 +56,19 @@ class WrongUsage(Exception):
         self.code = code
 
 
-def error(text: str, code: Exit = Exit.UNAVAILABLE) -> Failure:
+def error(
+    text: str, code: Exit = Exit.UNAVAILABLE, rabbitmq_code: Exit | None = None, hint: str = ""
+) -> Failure:
     """A failure with rabbitmqctl's heading."""
-    return Failure(f"Error:\n{text}", code)
+    return Failure(f"Error:\n{text}", code, rabbitmq_code, hint)
+
+
+def no_such_queue(
+    text: str, queue: str, vhost: str, rabbitmq_code: Exit = Exit.UNAVAILABLE
+) -> Failure:
+    """RabbitMQ's word for it, which scripts compare, and which queue is meant."""
+    hint = f"there is no queue '{queue}' in vhost '{vhost}'"
+    return error(text, Exit.DATA, rabbitmq_code, hint)
 
 
 def no_such_vhost(vhost: str) -> Failure:
@@ -69,6 +92,8 @@ class Family(Enum):
     DEFINITIONS = "Definitions"
     OPERATIONS = "Operations"
     QUEUES = "Queues"
+    FEATURE_FLAGS = "Feature flags"
+    PLUGINS = "Plugin Management"
 
 
 class Contact(Enum):
@@ -120,7 +145,10 @@ class Argument:
 
 @dataclass(frozen=True, kw_only=True)
 class Verb:
-    """`is_scoped`: works in one virtual host. `is_table`: its answer has columns to head."""
+    """`is_scoped`: works in one virtual host. `is_table`: its answer has columns to head.
+
+    `is_endless`: goes on until it is interrupted, if no `--timeout` is given.
+    """
 
     name: str
     family: Family
@@ -132,6 +160,7 @@ class Verb:
     is_table: bool = False
     contact: Contact = Contact.NODE
     timeout_s: float | None = None
+    is_endless: bool = False
     columns: tuple[str, ...] = ()
     usage_of_arguments: str | None = None
     notes: str = ""

@@ -18,6 +18,7 @@ from warren.cli.ctl.listing import (
     plain,
 )
 from warren.cli.ctl.terms import Atom
+from warren.cli.ctl.tools import Tool
 from warren.cli.ctl.verbs import Argument, Family, Kind, Option, Verb, error, no_such_vhost
 
 VHOST_LIMITS: Final = ("max-connections", "max-queues")
@@ -57,9 +58,12 @@ def add_vhost(call: Call) -> Answer:
 def delete_vhost(call: Call) -> Answer:
     name = call.arguments[0]
     call.announce(f'Deleting vhost "{name}" ...')
-    existing_vhost(call, name)
+    messages = existing_vhost(call, name).get("messages", 0)
+    queues = len(call.api.get("queues", name, columns="name"))
     call.api.delete("vhosts", name)
-    return None
+    if Tool.is_rabbitmq():
+        return None
+    return f"{queues} queues were deleted with {messages} messages"
 
 
 def list_vhosts(call: Call) -> Answer:

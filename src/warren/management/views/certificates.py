@@ -18,8 +18,8 @@ DAYS_OF_UNIT: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 DAYS_MAX: Final = 100 * 365
 
 
-def expiring_certificates(node: Node, until: datetime) -> list[JsonObject]:
-    """Reads the files, so not for the event loop."""
+def tls_listeners(node: Node) -> list[tuple[str, Endpoint, TlsOptions]]:
+    """Listeners that speak TLS: the protocol, where, and with which files."""
     over_https, _ = http_options(node.config)
     listeners = [
         ("amqp/ssl", endpoint, node.config.ssl_options) for endpoint in node.amqps_endpoints
@@ -28,7 +28,12 @@ def expiring_certificates(node: Node, until: datetime) -> list[JsonObject]:
         listeners.append(("https", node.http_endpoints["https"], over_https))
     if node.cluster is not None and node.config.link_tls.is_given:
         listeners.append(("clustering", node.cluster.links.endpoint, node.config.link_tls))
-    shown = [_show(node, *listener, until) for listener in listeners]
+    return listeners
+
+
+def expiring_certificates(node: Node, until: datetime) -> list[JsonObject]:
+    """Reads the files, so not for the event loop."""
+    shown = [_show(node, *listener, until) for listener in tls_listeners(node)]
     return [one for one in shown if one["certfile_expires_on"] or one["cacertfile_expires_on"]]
 
 

@@ -15,6 +15,12 @@ from warren.server import machine
 if TYPE_CHECKING:
     from warren.server.node import Node
 
+# Plug-ins of RabbitMQ whose work is done by every node.
+BUILT_IN: Final = (
+    "rabbitmq_auth_mechanism_ssl", "rabbitmq_event_exchange", "rabbitmq_management",
+    "rabbitmq_management_agent", "rabbitmq_message_deduplication", "rabbitmq_prometheus",
+    "rabbitmq_web_dispatch",
+)  # fmt: skip
 # Of what RabbitMQ counts and this broker does not have.
 _ABSENT: Final = (
     "context_switches", "gc_bytes_reclaimed", "gc_num", "io_reopen_count", "io_seek_count",
@@ -54,7 +60,7 @@ def _identity(node: Node) -> JsonObject:
         "config_files": [],
         "contexts": show_contexts(node),
         "db_dir": str(config.data_dir.absolute()),
-        "enabled_plugins": ["rabbitmq_management"],
+        "enabled_plugins": list(BUILT_IN),
         "exchange_types": list(EXCHANGE_TYPES),
         "log_files": ["<stderr>"],
         "name": config.name,

@@ -122,7 +122,9 @@ def test_a_mistyped_verb_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
         "\nCommand 'lst_queus' not found. \nDid you mean 'list_queues'? \n\n"
     )
     assert run(["zzz"]) == 64
-    assert "Available commands" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "\nCommand 'zzz' not found. \n'warrenctl help' lists all commands\n\n"
+    )
 
 
 def test_wrong_usage_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
