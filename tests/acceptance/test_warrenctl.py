@@ -157,7 +157,7 @@ def test_queues_are_purged_and_deleted(vhost: str, control: Control, connect: Co
         f"Deleting queue 'q' on vhost '{vhost}' if queue is empty ...\n"
         "Queue was successfully deleted with 0 ready messages\n"
     )
-    refused = control(f"sync_queue -p {vhost} used")
+    refused = control.called("rabbitmqctl")(f"sync_queue -p {vhost} used")
     assert (refused.code, refused.err) == (69, "Error:\nnot_mirrored\n")
     assert control.ok(f"cancel_sync_queue -q -p {vhost} used").out == "not_syncing\n"
 
@@ -166,9 +166,10 @@ def test_5_16_only_a_mirrored_queue_can_be_synchronised(
     vhost: str, control: Control, connect: Connect
 ) -> None:
     declare(connect, vhost, "alone")
-    refused = control(f"sync_queue -p {vhost} alone")
+    rabbitmqctl = control.called("rabbitmqctl")
+    refused = rabbitmqctl(f"sync_queue -p {vhost} alone")
     assert (refused.code, refused.err) == (69, "Error:\nnot_mirrored\n")
-    missing = control(f"sync_queue -p {vhost} missing")
+    missing = rabbitmqctl(f"sync_queue -p {vhost} missing")
     assert missing.code == 69
     assert missing.err == "Error:\nnot_found\n"
 

@@ -49,7 +49,7 @@ def test_a_policy_is_tried_before_it_is_set(vhost: str, control: Control, connec
         in control.ok(f"set_policy -p {vhost} short ^nothing --dry-run", '{"max-length":5}').out
     )
     refused = control(line, '{"bogus":5}')
-    assert (refused.code, "Validation failed" in refused.err) == (69, True)
+    assert (refused.code, "Validation failed" in refused.err) == (65, True)
 
 
 def test_a_policy_is_explained(vhost: str, control: Control, connect: Connect) -> None:
@@ -64,7 +64,7 @@ def test_a_policy_is_explained(vhost: str, control: Control, connect: Connect) -
     assert "message-ttl = 9, from policy 'short'" in text
     assert "policy 'weak' (priority -1) does not apply" in text
     missing = control(f"explain_policy -p {vhost} nosuch")
-    assert (missing.code, "no queue 'nosuch'" in missing.err) == (69, True)
+    assert (missing.code, "no queue 'nosuch'" in missing.err) == (65, True)
 
 
 def test_alarms_are_set_off_and_shown(own: BrokerProcess, own_control: Control) -> None:

@@ -29,13 +29,15 @@ NODE_UNAVAILABLE: Final = 69
 WARRENCTL: Final = Path(sys.executable).with_name("warrenctl")
 # What to give for an argument, by its name in the usage of the verb.
 SAMPLES: Final = {
-    "apply_to": "queues", "column": None, "command": "status", "component_name": "c",
+    "column": None, "command": "status", "component_name": "c",
     "connection pid": "<n1@localhost.1.2.0>", "conf": ".*", "count": "1",
     "definition": '{"max-connections": 1}', "disk_limit": "1000", "exchange": "amq.topic",
-    "existing_cluster_member_node": "n3@localhost", "explanation": "why", "file_path": "FILE",
-    "fraction": None, "limit": "all", "limit_type": "all", "log_level": "info", "name": "x", "password": "secret",
-    "pattern": "^x", "pidfile": "FILE", "port": "5672", "protocol": "amqp", "queue": "q",
-    "queue_name": "q", "read": ".*", "shell": "bash", "tag": None, "type": "all",
+    "existing_cluster_member_node": "n3@localhost", "explanation": "why", "feature_flag": "all",
+    "file_path": "FILE", "fraction": None, "hostname": "localhost", "limit": "all",
+    "limit_type": "all", "log_level": "info", "name": "x", "passphrase": "pass",
+    "password": "secret", "pattern": "^x", "pidfile": "FILE", "plugin": "rabbitmq_management",
+    "port": "5672", "position": "1", "protocol": "amqp", "queue": "q", "queue_name": "q",
+    "read": ".*", "shell": "bash", "stream": "s", "tag": None, "type": "all",
     "username": "nobody", "value": "1", "vhost": "nowhere", "word": None, "write": ".*",
 }  # fmt: skip
 # Verbs that find out by themselves whether there is a node: their options, and how they end.
@@ -44,6 +46,7 @@ OWN: Final = {
     "forget_cluster_node": ("", 69),
     "shutdown": ("", 69),
     "stop": ("", 69),
+    "wait": (f"--pid {os.getpid()} --timeout 1", 75),
 }
 
 
@@ -174,8 +177,8 @@ class _Page(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"<html>some other server</html>")
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+    def log_request(self, *_: object) -> None:
+        """Nothing is printed."""
 
 
 def test_another_web_server_is_no_management_api(sample_file: str) -> None:

@@ -84,9 +84,22 @@ class Client(asyncio.Protocol):
                 await self._loop.create_connection(lambda: self, *address)
         except (OSError, TimeoutError) as error:
             raise ConnectionLost(f"connect {address[0]}:{address[1]}: {error}") from error
-        await self._negotiate()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._negotiate()
+        except TimeoutError:
+            self.abort()
+            raise ConnectionLost(
+                f"connect {address[0]}:{address[1]}: no broker spoke AMQP within "
+                f"{CONNECT_SECONDS:g} s; is this its port for AMQP (default 5672)?"
+            ) from None
         if with_channel:
             await self.call(Channel.Open(), Channel.OpenOk)
+
+    def abort(self) -> None:
+        """Drop the socket."""
+        if self._transport is not None:
+            self._transport.abort()
 
     async def _negotiate(self) -> None:
         self.output.raw(PROTOCOL_HEADER)

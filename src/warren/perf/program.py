@@ -91,5 +91,9 @@ class Progress:
 def _print(found: dict[str, Any], options: Options) -> None:
     if options.json:
         sys.stdout.write(json.dumps(found) + "\n")
+    elif found.get("errors") and not found.get("published") and not found.get("consumed"):
+        # Nothing was measured, so figures would only hide why.
+        for reason in dict.fromkeys(found["errors"]):
+            print(f"Error: {reason}", file=sys.stderr)
     else:
         show(found, Console())

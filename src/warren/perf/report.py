@@ -131,10 +131,30 @@ def _disturbances(run: Run) -> dict[str, float]:
     }
 
 
+# Names of figures for people, where the key of the JSON report says too little.
+LABELS: Final = {
+    "publish_rate": "published per second",
+    "consume_rate": "consumed per second",
+    "consume_mb_s": "consumed, MB per second",
+    "latency_us": "latency, microseconds",
+    "confirm_latency_us": "latency of confirms, microseconds",
+    "max_confirm_gap_ms": "longest time without a confirm, ms",
+    "max_confirm_gap_at_s": "  it began after, s",
+    "max_deliver_gap_ms": "longest time without a delivery, ms",
+    "max_deliver_gap_at_s": "  it began after, s",
+    "cpu_seconds": "CPU of this tool, s",
+    "cpu_us_per_msg": "CPU of this tool per message, microseconds",
+    "broker_cpu_us_per_msg": "broker CPU per message, microseconds",
+    "flow": "changes of channel.flow",
+}
+
+
 def show(found: dict[str, Any], console: Console) -> None:
     """The same for a person: what is zero or unknown is left out."""
     table = Table(show_header=False, box=None)
     for name, value in found.items():
+        if isinstance(value, dict) and -1 in value.values():
+            continue  # nothing was measured
         if value in (0, -1, [], "") and name not in {"published", "consumed", "missing"}:
             continue
         if isinstance(value, dict):
@@ -143,5 +163,5 @@ def show(found: dict[str, Any], console: Console) -> None:
             text = "\n".join(value)
         else:
             text = f"{value:,}"
-        table.add_row(name.replace("_", " "), text)
+        table.add_row(LABELS.get(name, name.replace("_", " ")), text)
     console.print(table)

@@ -20,6 +20,11 @@ KEY_BYTES: Final = {"aes_cbc256": 32, "aes_256_cbc": 32, "aes_192_cbc": 24, "aes
 HASHES: Final = ("sha512", "sha384", "sha256", "sha224", "sha")
 DEFAULT_CIPHER: Final = "aes_256_cbc"
 DEFAULT_ITERATIONS: Final = 1000
+# How RabbitMQ's server reads values, and what rabbitmqctl 3.10 encodes them with if not told.
+DEFAULTS: Final = (
+    (DEFAULT_CIPHER, "sha512", DEFAULT_ITERATIONS),
+    ("aes_128_cbc", "sha256", 1),
+)
 BLOCK_BYTES: Final = 16
 _BINARY: Final = re.compile(r'<<"(.*)">>', re.DOTALL)
 _ENCRYPTED: Final = re.compile(r'\{\s*encrypted\s*,\s*<<"(.*)">>\s*\}')
@@ -60,15 +65,16 @@ def decode(call: Call) -> Answer:
     if len(data) < 3 * BLOCK_BYTES or len(data) % BLOCK_BYTES:
         raise error("the value is not one that encode has made", Exit.DATA)
     salt, vector = data[:BLOCK_BYTES], data[BLOCK_BYTES : 2 * BLOCK_BYTES]
-    coder = _cipher(call, passphrase, salt, vector).decryptor()
-    clear = coder.update(data[2 * BLOCK_BYTES :]) + coder.finalize()
-    if not 0 < clear[-1] <= BLOCK_BYTES or not clear.startswith(b"\x83"):
-        raise error(
-            "Failed to decrypt the value. Things to check: is the passphrase correct? Are the "
-            "cipher and hash algorithms the same as those used for encryption?",
-            Exit.DATA,
-        )
-    return _term(clear[1 : -clear[-1]])
+    for default in DEFAULTS:
+        coder = _cipher(call, passphrase, salt, vector, default).decryptor()
+        clear = coder.update(data[2 * BLOCK_BYTES :]) + coder.finalize()
+        if 0 < clear[-1] <= BLOCK_BYTES and clear.startswith(b"\x83"):
+            return _term(clear[1 : -clear[-1]])
+    raise error(
+        "Failed to decrypt the value. Things to check: is the passphrase correct? Are the "
+        "cipher and hash algorithms the same as those used for encryption?",
+        Exit.DATA,
+    )
 
 
 def _term(data: bytes) -> str:
@@ -85,13 +91,19 @@ def _term(data: bytes) -> str:
     raise error("the value is a term of Erlang's that is no text", Exit.DATA)
 
 
-def _cipher(call: Call, passphrase: str, salt: bytes, vector: bytes) -> Any:
-    name, hashing = call.text("cipher") or DEFAULT_CIPHER, call.text("hash") or HASHES[0]
+def _cipher(
+    call: Call,
+    passphrase: str,
+    salt: bytes,
+    vector: bytes,
+    default: tuple[str, str, int] = DEFAULTS[0],
+) -> Any:
+    name, hashing = call.text("cipher") or default[0], call.text("hash") or default[1]
     if name not in KEY_BYTES:
         raise error(f"The requested cipher is not supported: one of {', '.join(KEY_BYTES)}")
     if hashing not in HASHES:
         raise error(f"The requested hash is not supported: one of {', '.join(HASHES)}")
-    iterations = call.integer("iterations") or DEFAULT_ITERATIONS
+    iterations = call.integer("iterations") or default[2]
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     except ImportError:

@@ -28,7 +28,6 @@ def consume_event_stream(call: Call) -> Answer:
         wanted = re.compile(call.text("pattern") or ".*")
     except re.error as fault:
         raise WrongUsage(f"pattern: {fault}", Exit.DATA) from fault
-    call.announce("Streaming events of the cluster ...")
     seconds = call.integer("duration")
     ends_at = None if seconds is None else time.monotonic() + seconds
     queue = f"warrenctl.events.{uuid.uuid4().hex}"
@@ -38,6 +37,7 @@ def consume_event_stream(call: Call) -> Answer:
     try:
         path = ("bindings", EVENT_VHOST, "e", EVENT_EXCHANGE, "q", queue)
         call.api.post(*path, body={"routing_key": "#"})
+        call.announce("Streaming events of the cluster ...")
         while ends_at is None or time.monotonic() < ends_at:
             found = _taken(call, queue)
             for event in found:

@@ -26,10 +26,10 @@ def log_tail(call: Call) -> Answer:
 
 
 def log_tail_stream(call: Call) -> Answer:
-    call.announce(f"Streaming logs from node {call.node} ...")
     seconds = call.integer("duration")
     ends_at = None if seconds is None else time.monotonic() + seconds
     count = _asked(call, lines="0")["count"]
+    call.announce(f"Streaming logs from node {call.node} ...")
     while ends_at is None or time.monotonic() < ends_at:
         found = _asked(call, after=str(count))
         count = found["count"]

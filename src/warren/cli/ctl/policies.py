@@ -148,7 +148,7 @@ def explain_policy(call: Call) -> Answer:
         explained = call.api.get(*path)
     except Refusal as refusal:
         if isinstance(refusal, NotFound):
-            raise error(f"no {kind} '{name}' in vhost '{call.vhost}'") from refusal
+            raise error(f"no {kind} '{name}' in vhost '{call.vhost}'", Exit.DATA) from refusal
         raise
     return Document("\n".join(_explanation_lines(explained)), explained)
 

@@ -24,7 +24,7 @@ def stream_status(call: Call) -> Answer:
     if call.flag("tracking"):
         groups = call.api.get("warren", "streams", call.vhost, name, "groups")
         return Table(TRACKED, groups)
-    status: dict[str, Any] = queue.get("backing_queue_status") or {}
+    log: dict[str, Any] = call.api.get_or_none("warren", "streams", call.vhost, name) or {}
     master = str(queue.get("node"))
     synchronised = set(queue.get("synchronised_slave_nodes") or ())
     rows = [{"role": "writer", "node": master}]
@@ -32,14 +32,13 @@ def stream_status(call: Call) -> Answer:
         {"role": "replica" if node in synchronised else "replica (behind)", "node": node}
         for node in queue.get("slave_nodes") or ()
     ]
-    end = status.get("end_offset")
     figures = {
-        "first_offset": status.get("first_offset", ""),
-        "committed_offset": "" if end is None else end - 1,
+        "first_offset": log.get("first_offset", ""),
+        "committed_offset": log["end_offset"] - 1 if "end_offset" in log else "",
         "messages": queue.get("messages", ""),
         "bytes": queue.get("message_bytes", ""),
         "readers": queue.get("consumers", ""),
-        "segments": status.get("segments", ""),
+        "segments": len(log.get("segments", ())),
     }
     return Table(COLUMNS, [{**dict.fromkeys(COLUMNS, ""), **rows[0], **figures}, *(
         {**dict.fromkeys(COLUMNS, ""), **row} for row in rows[1:]

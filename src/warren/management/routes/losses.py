@@ -1,7 +1,7 @@
 """/api/warren/nodes/NODE/losses: what is lost for good if a node is forgotten or reset.
 
-A queue is lost if no other node has a copy of it. A node that runs answers for itself, with how many
-messages there are; of one that is down nobody knows that, only which queues it had.
+A queue is lost if no other node has a copy of it. A node that runs answers for itself, with how
+many messages there are; of one that is down nobody knows that, only which queues it had.
 """
 
 from __future__ import annotations
