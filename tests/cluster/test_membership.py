@@ -234,6 +234,13 @@ def test_a_forgotten_node_is_gone_with_its_queues_and_must_be_reset(
         open_on(two).queue_declare(name, durable=True)
     assert "is down or inaccessible" in down.value.reply_text
 
+    asked = one.control(f"forget_cluster_node {three.name}")
+    assert (asked.code, "Give --yes" in asked.err) == (64, True)
+    tried = one.control.ok(f"forget_cluster_node --dry-run {three.name}")
+    for said in (asked.err, tried.out):
+        assert f"Lost for good with node {three.name}" in said
+        assert f"classic '{name}' in vhost '/'" in said
+    assert three.name in status_at(two)["disk_nodes"]
     one.control.ok(f"forget_cluster_node --yes {three.name}")
     assert three.name not in status_at(two)["disk_nodes"]
     assert {each["name"] for each in two.api.get("nodes").body} == {one.name, two.name}
@@ -263,6 +270,8 @@ def test_a_node_that_is_reset_begins_anew(
     channel = open_on(two, confirms=True)
     channel.queue_declare(name, durable=True)
     publish(channel, name, b"lost with the node's data")
+    tried = one.control.ok(f"-n {two.name} reset --dry-run").out
+    assert f"classic '{name}' in vhost '/': 1 messages" in tried
     two.control.ok("reset --yes")
     eventually(lambda: two.name in status_at(one)["running_nodes"], "it is a member again")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as gone:

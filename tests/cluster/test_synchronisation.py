@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from cluster.nodes import ClusterOfNodes, NodeProcess, eventually, running
 
+WARRENCTL = Path(sys.executable).with_name("warrenctl")
 # So slow that a synchronisation can be looked at.
 SLOWLY = "mirroring_sync_max_throughput = 5kB\n"
 SLOW_COUNT = 600
@@ -87,6 +90,20 @@ def test_progress_is_shown_while_publishers_go_on_and_it_can_be_cancelled(
     assert "sync_messages" not in ended
     assert ended["messages"] == SLOW_COUNT + 1
     assert not has_ended(first, "seen", "complete")
+
+
+def test_the_tool_fails_if_what_it_waits_for_is_cancelled(slow_cluster: ClusterOfNodes) -> None:
+    first, second, _ = slow_cluster.nodes
+    fill(first, "given up", SLOW_COUNT, 1_000)
+    mirror(first, "given up")
+    waiting = subprocess.Popen(
+        [WARRENCTL, "--url", second.control.url, "sync_queue", "given up"],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    eventually(lambda: shown(second, "given up").get("state") == "syncing", "it has begun")
+    assert act(second, "given up", "cancel_sync") == 204
+    _, told = waiting.communicate(timeout=60)
+    assert (waiting.returncode, "was cancelled" in told) == (69, True)
 
 
 def test_automatic_by_a_change_of_policy_and_then_all_messages_survive_the_master(

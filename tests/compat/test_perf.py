@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,26 @@ def test_a_queue_that_is_not_there_ends_the_run_with_the_brokers_words(
     found = measure(broker, queue=names("nowhere"), count=10)
     assert found["close_code"] == 404
     assert "NOT_FOUND - no queue" in found["errors"][0]
+
+
+def test_a_run_without_a_broker_says_why_and_shows_no_figures() -> None:
+    warren = Path(sys.executable).with_name("warren")
+    done = subprocess.run(
+        [warren, "perf", "--host", "127.0.0.1", "--port", "1", "--count", "10"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: ")
+    assert "connect 127.0.0.1:1: " in done.stderr
+
+
+def test_a_port_that_does_not_speak_amqp_is_not_waited_for_long() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        found = measure(Address("127.0.0.1", silent.getsockname()[1]), count=1)
+        assert "is this its port for AMQP" in found["errors"][0]
+        assert time.monotonic() - began < 30
 
 
 def test_idle_connections_are_opened_held_and_closed(broker: Address) -> None:
