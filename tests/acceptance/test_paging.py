@@ -87,6 +87,19 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     broker.stop()
 
 
+def test_c122_with_a_ratio_above_one_messages_stay_in_memory(broker: Broker) -> None:
+    """However short of it the node is; publishers are blocked all the same."""
+    broker.declare("q")
+    broker.publish("q", 0, COUNT)
+    node = broker.control.node
+    broker.control.on_loop(lambda: setattr(node.alarms.memory, "paging_ratio", 1.5))
+    broker.control.set_memory_watermark(SHORT_OF_MEMORY)
+    broker.control.on_loop(node.governor.govern)
+    assert not node.governor.is_saving
+    assert broker.figures("q")["messages_ram"] == COUNT
+    assert node.alarms.memory.is_alarmed
+
+
 @pytest.mark.parametrize("durable", [True, False], ids=["durable", "non-durable"])
 @pytest.mark.parametrize("properties", [PERSISTENT, TRANSIENT], ids=["persistent", "transient"])
 def test_s13_a_node_short_of_memory_moves_messages_to_disk(

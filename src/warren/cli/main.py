@@ -6,6 +6,7 @@ server do not pay for each other.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -68,7 +69,12 @@ DataDir = Annotated[
     Path, typer.Option(metavar="DIR", help="Where the node keeps its data; made if missing.")
 ]
 ConfigPath = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A file with the keys of rabbitmq.conf.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file as rabbitmq.conf, or of Erlang terms if its name ends with .config.",
+        show_default="$RABBITMQ_CONFIG_FILE",
+    ),
 ]
 Metadata = Annotated[
     str,
@@ -100,12 +106,12 @@ def server(  # noqa: PLR0913 - these are the options of the command line
     cluster_secret: ClusterSecret = "",
 ) -> None:
     """Start a broker and serve until SIGTERM or Ctrl-C; a second signal stops at once."""
-    from warren.config.file import ConfigFile
-
     _check_metadata(metadata, cluster_secret)
-    read = _read(config) if config is not None else ConfigFile()
+    files = _config_files(config)
+    read = _read(files)
     settings = replace(
         read.config(),
+        config_files=tuple(files),
         data_dir=data_dir,
         metadata=metadata,
         cluster_port=cluster_port,
@@ -173,20 +179,27 @@ def reset(
 
 @app.command("check-config")
 def check_config(
-    file: Annotated[Path, typer.Argument(help="A configuration file with rabbitmq.conf's keys.")],
+    file: Annotated[
+        Path, typer.Argument(help="A configuration file: rabbitmq.conf, or Erlang terms (.config).")
+    ],
 ) -> None:
-    """Say whether a configuration file is right, and what it sets."""
+    """Say whether a configuration file is right, and what it sets.
+
+    An advanced.config beside it is read as well, as by 'warren server --config FILE'.
+    """
     from warren.config.reference import shown
     from warren.config.settings import settings as known
 
-    read = _read(file)
+    files = _config_files(file)
+    read = _read(files)
     for setting in known().values():
         if setting.key in read.said:
             value = "(secret)" if setting.is_secret else shown(read.said[setting.key])
             typer.echo(f"{setting.key} = {value}")
     for key in read.pending:
         typer.echo(f"{key}: understood, but has no effect in this version")
-    typer.echo(f"{file}: ok")
+    for path in files:
+        typer.echo(f"{path}: ok")
 
 
 @app.command()
@@ -308,11 +321,17 @@ def _check_metadata(metadata: str, cluster_secret: str) -> None:
         )
 
 
-def _read(path: Path) -> ConfigFile:
-    from warren.config.file import ConfigError, read_config_file
+def _config_files(given: Path | None) -> list[Path]:
+    from warren.config.sources import config_files
+
+    return config_files(given, os.environ)
+
+
+def _read(files: list[Path]) -> ConfigFile:
+    from warren.config.file import ConfigError, read_config_files
 
     try:
-        return read_config_file(path)
+        return read_config_files(files)
     except ConfigError as error:
         _fail(str(error), EXIT_CONFIG)
 

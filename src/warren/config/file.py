@@ -1,5 +1,8 @@
 """File of settings, in the format of rabbitmq.conf: lines of `key = value`, comments after `#`.
 
+A file whose name ends with `.config` has Erlang terms instead (`erlang_terms`), which are
+translated to the same keys (`erlang_keys`). Of several files, a later one goes before an earlier.
+
 A configuration that is half understood is worse than none: an unknown key or a bad value is an
 error, and all of them are told at once, each with its file, line and key.
 """
@@ -7,16 +10,20 @@ error, and all of them are told at once, each with its file, line and key.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from warren.config.declaring import Setting
+from warren.config.erlang_keys import Replacement, translate
+from warren.config.erlang_terms import ErlangSyntaxError, read_erlang_term
+from warren.config.line import Line
 from warren.config.pending import PENDING, REFUSED, pending_reader
 from warren.config.settings import Config, settings
 
 CONFIG_BYTES_MAX: Final = 1_048_576
+ERLANG_SUFFIX: Final = ".config"
 _LINE: Final = re.compile(r"([^=#\s]+)\s*=\s*([^#]*)(?:#.*)?")
 
 _DEFAULTS: Final = Config()
@@ -24,12 +31,6 @@ _DEFAULTS: Final = Config()
 
 class ConfigError(Exception):
     """The configuration cannot be used. The text has a line for each problem."""
-
-
-class Line(NamedTuple):
-    place: str
-    key: str
-    value: str
 
 
 @dataclass(slots=True)
@@ -47,39 +48,82 @@ class ConfigFile:
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    try:
-        raw = path.read_bytes()
-        if len(raw) > CONFIG_BYTES_MAX:
-            raise ConfigError(f"{path}: larger than {CONFIG_BYTES_MAX} bytes: not a configuration")
-        content = raw.decode()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
-    return parse_config(content, str(path))
+    return read_config_files([path])
+
+
+def read_config_files(paths: Sequence[Path]) -> ConfigFile:
+    """Read all of these, or raise ConfigError with what is wrong in any of them."""
+    reading = _Reading()
+    for path in paths:
+        reading.read(_content(path), str(path))
+    return reading.result()
 
 
 def parse_config(content: str, source: str) -> ConfigFile:
     reading = _Reading()
-    for line in _lines(content, source, reading.problems):
-        reading.take(line)
-    if reading.problems:
-        raise ConfigError("\n".join(reading.problems))
+    reading.read(content, source)
     return reading.result()
+
+
+def _content(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+        if len(raw) > CONFIG_BYTES_MAX:
+            raise ConfigError(f"{path}: larger than {CONFIG_BYTES_MAX} bytes: not a configuration")
+        return raw.decode()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
 
 
 class _Reading:
     def __init__(self) -> None:
-        self.problems: list[str] = []
+        self._problems: list[str] = []
         self._settings = settings()
         self._file = ConfigFile()
         self._members: dict[str, dict[str, object]] = {}
 
-    def take(self, line: Line) -> None:
+    def read(self, content: str, source: str) -> None:
+        if source.endswith(ERLANG_SUFFIX):
+            self._read_erlang(content, source)
+            return
+        for line in _lines(content, source, self._problems):
+            self._take(line)
+
+    def _read_erlang(self, content: str, source: str) -> None:
+        try:
+            term = read_erlang_term(content)
+        except ErlangSyntaxError as error:
+            self._problems.append(f"{source}:{error}")
+            return
+        for replacement in translate(term, source, self._problems):
+            self._replace(replacement)
+
+    def _replace(self, replacement: Replacement) -> None:
+        for prefix in replacement.replaces:
+            self._forget(prefix)
+        for line in replacement.lines:
+            self._take(line)
+        self._file.pending += replacement.pending
+
+    def _forget(self, prefix: str) -> None:
+        """Drop whatever was said of a key and of all keys below it."""
+
+        def is_below(key: str) -> bool:
+            return key == prefix or key.startswith(f"{prefix}.")
+
+        for declared in filter(lambda declared: is_below(declared.key), self._settings.values()):
+            self._members.pop(declared.key, None)
+            self._file.said.pop(declared.key, None)
+            self._file.values.pop(declared.attribute, None)
+        self._file.pending = [key for key in self._file.pending if not is_below(key)]
+
+    def _take(self, line: Line) -> None:
         try:
             self._assign(line)
         except ValueError as error:
-            self.problems.append(f"{line.place}: {line.key}: {error}")
+            self._problems.append(f"{line.place}: {line.key}: {error}")
 
     def _assign(self, line: Line) -> None:
         exact, (owner, _, member) = self._settings.get(line.key), line.key.rpartition(".")
@@ -96,9 +140,11 @@ class _Reading:
             reader(line.value)
             self._file.pending.append(line.key)
         else:
-            raise ValueError(f"unknown key{_hint(line.key, self._settings)}")
+            raise ValueError(f"unknown key{_hint(line, self._settings)}")
 
     def result(self) -> ConfigFile:
+        if self._problems:
+            raise ConfigError("\n".join(self._problems))
         for key, members in self._members.items():
             declared = self._settings[key]
             assert declared.combine is not None
@@ -130,8 +176,20 @@ def _lines(content: str, source: str, problems: list[str]) -> Iterator[Line]:
             yield Line(place, match[1], match[2].strip())
 
 
-def _hint(key: str, known: dict[str, Setting]) -> str:
+def _hint(line: Line, known: dict[str, Setting]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(key, [*known, *PENDING, *REFUSED], n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = [key for key, declared in known.items() if _would_take(line, key, declared)]
+    near = near or get_close_matches(line.key, [*known, *PENDING, *REFUSED], n=1)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _would_take(line: Line, key: str, declared: Setting) -> bool:
+    """True for a key just below the unknown one that can be set to this value."""
+    if key.rpartition(".")[0] != line.key or declared.combine is not None:
+        return False
+    try:
+        declared.read(line.value)
+    except ValueError:
+        return False
+    return True

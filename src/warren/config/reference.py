@@ -11,14 +11,63 @@ from warren.config.settings import Config, settings
 HEADING: Final = """# Configuration
 
 `warren server --config FILE` reads RabbitMQ's `rabbitmq.conf` format: a `key = value` a line,
-`#` before comments. `warren check-config FILE` says whether a file is right. This page is what
-`warren settings --markdown` prints, and a test holds it to that.
+`#` before comments. `warren check-config FILE` says whether a file is right, and `warrenctl status`
+which files a node has read. This page is what `warren settings --markdown` prints, and a test holds
+it to that.
+
+## Files
+
+| file | format | found by |
+|---|---|---|
+| `rabbitmq.conf`, or any other name | `key = value` | `--config`, else the variable `RABBITMQ_CONFIG_FILE` (`.conf` or `.config` may be left out) |
+| `rabbitmq.config`, or any name that ends with `.config` | Erlang terms | the same |
+| `advanced.config` | Erlang terms | `RABBITMQ_ADVANCED_CONFIG_FILE`, else beside `rabbitmq.conf` |
+
+Without any of these a node has the defaults. Keys of `advanced.config` go before those of
+`rabbitmq.conf`; as in RabbitMQ, it is not read beside a main file of Erlang terms.
+
+Erlang terms set the same settings. A key of `{rabbit, [...]}` has the name that it has in
+`rabbitmq.conf`, and these have another, or values in a form of their own:
+
+| Erlang | `rabbitmq.conf` |
+|---|---|
+"""
+ERLANG_HEADING: Final = """
+A key of Erlang replaces all that `rabbitmq.conf` says under it. Binaries (`<<"text">>`) and
+strings are the same. Of other applications, these count: `rabbitmq_management` (`listener`,
+`tcp_config`, `ssl_config`, `load_definitions`), `rabbitmq_prometheus` (`tcp_config`) and `kernel`
+(`net_ticktime`); all else of RabbitMQ's applications and plug-ins is taken without effect, and said
+in the log. Unknown keys and applications are errors. Encrypted values (`{encrypted, ...}`) are not
+read.
 
 ## Settings
 
 | key | default | meaning |
 |---|---|---|
 """
+ERLANG: Final = (
+    ('{tcp_listeners, [5672, {"127.0.0.1", 5673}]}', "listeners.tcp.1 = 5672 ..."),
+    ("{ssl_listeners, [5671]}", "listeners.ssl.1 = 5671"),
+    ('{ssl_options, [{certfile, "cert.pem"}, ...]}', "ssl_options.certfile = cert.pem ..."),
+    ("{tcp_listen_options, [{backlog, 128}, ...]}", "tcp_listen_options.backlog = 128 ..."),
+    ("{vm_memory_high_watermark, 0.4}", "vm_memory_high_watermark.relative = 0.4"),
+    ('{vm_memory_high_watermark, {absolute, "2GB"}}', "vm_memory_high_watermark.absolute = 2GB"),
+    ("{disk_free_limit, 50000000}", "disk_free_limit.absolute = 50000000"),
+    ("{disk_free_limit, {mem_relative, 1.0}}", "disk_free_limit.relative = 1.0"),
+    ('{loopback_users, [<<"guest">>]}', "loopback_users.guest = true"),
+    ("{loopback_users, []}", "loopback_users = none"),
+    ("{default_user_tags, [administrator]}", "default_user_tags.administrator = true"),
+    (
+        '{default_permissions, [<<"conf">>, <<"write">>, <<"read">>]}',
+        "default_permissions.configure = conf ...",
+    ),
+    ("{auth_mechanisms, ['PLAIN']}", "auth_mechanisms.1 = PLAIN"),
+    ("{consumer_timeout, undefined}", "consumer_timeout = 0"),
+    ("{connection_max, infinity}", "connection_max = 0"),
+    ("{log, [{console, [{level, info}]}]}", "log.console.level = info"),
+    ("{log_levels, [{connection, error}]}", "log.connection.level = error"),
+)
+"""Keys of Erlang files and the lines of rabbitmq.conf that say the same; a test reads them."""
 PENDING_HEADING: Final = """
 ## Understood, without effect
 
@@ -61,7 +110,13 @@ def reference() -> str:
     ]
     pending = [f"- `{key}`" for key in PENDING]
     refused = [_refused(key, refusal) for key, refusal in REFUSED.items()]
-    parts = (HEADING, lines), (PENDING_HEADING, pending), (REFUSED_HEADING, refused)
+    erlang = [f"| `{term}` | `{line}` |" for term, line in ERLANG]
+    parts = (
+        (HEADING, erlang),
+        (ERLANG_HEADING, lines),
+        (PENDING_HEADING, pending),
+        (REFUSED_HEADING, refused),
+    )
     return "".join(f"{heading}{chr(10).join(rows)}\n" for heading, rows in parts)
 
 

@@ -72,6 +72,7 @@ class Config:
     """The configuration with which a node starts."""
 
     name: str = field(default_factory=default_node_name)
+    config_files: tuple[Path, ...] = ()
     data_dir: Path = Path("warren-data")
     metadata: str = "sqlite"
     cluster_port: int = CLUSTER_PORT
@@ -165,8 +166,8 @@ class Config:
         "memory use that blocks publishers, in bytes, such as 2GB",
     )  # fmt: skip
     memory_paging_ratio: float = setting(
-        "vm_memory_high_watermark_paging_ratio", fraction(0.0, 1.0), PAGING_RATIO_DEFAULT,
-        "share of the memory limit at which queues begin to move messages to disk",
+        "vm_memory_high_watermark_paging_ratio", _SHARE, PAGING_RATIO_DEFAULT,
+        "share of the memory limit at which queues begin to move messages to disk; above 1: never",
     )  # fmt: skip
     memory_total_override: int | None = setting(
         "total_memory_available_override_value", parse_size, None,

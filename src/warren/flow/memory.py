@@ -22,6 +22,10 @@ CHECK_INTERVAL_MS: Final = 1_000
 WATERMARK_DEFAULT: Final = Relative(0.4)
 FRACTION_MAX: Final = 1.0
 PAGING_RATIO_DEFAULT: Final = 0.5
+PAGING_RATIO_OFF: Final = 1.0
+"""A ratio above this turns paging off."""
+NEVER_BYTES: Final = 1 << 62
+"""More than any process holds."""
 # What RabbitMQ supposes where the system does not say.
 TOTAL_BYTES_UNKNOWN: Final = 1024**3
 
@@ -55,7 +59,9 @@ class MemoryMonitor:
 
     @property
     def paging_bytes(self) -> int:
-        """Beyond this, queues should begin to move messages out of memory."""
+        """Bytes beyond which queues begin to move messages out of memory."""
+        if self.paging_ratio > PAGING_RATIO_OFF:
+            return NEVER_BYTES
         return int(self.paging_ratio * self.limit_bytes)
 
     def set_watermark(self, watermark: Amount) -> None:

@@ -31,7 +31,7 @@ class NodeAlarms:
         self._memory_timer: TimerHandle | None = None
         self._disk_timer: TimerHandle | None = None
         self.board = board
-        total_bytes = config.memory_total_override or machine.memory_total()
+        total_bytes = self._read_total()
         if total_bytes is None:
             total_bytes = memory.TOTAL_BYTES_UNKNOWN
             _log.warning("total memory is unknown", assumed_bytes=total_bytes)
@@ -63,6 +63,8 @@ class NodeAlarms:
                 timer.cancel()
 
     def set_memory_watermark(self, watermark: Amount) -> None:
+        """Use another watermark from now on, of the memory that there is now."""
+        self._read_total_again()
         self._use_watermark(watermark)
         _log.info(
             "memory high watermark set",
@@ -71,9 +73,20 @@ class NodeAlarms:
         self._check_memory()
 
     def set_disk_free_limit(self, limit: Amount) -> None:
+        self._read_total_again()
         self.disk.set_limit(limit, self.memory.total_bytes)
         _log.info("disk free limit set", limit_bytes=self.disk.limit_bytes)
         self._check_disk()
+
+    def _read_total(self) -> int | None:
+        return self._config.memory_total_override or machine.memory_total()
+
+    def _read_total_again(self) -> None:
+        """Memory may have been added or taken away: containers and virtual machines are resized."""
+        before, now = self.memory.total_bytes, self._read_total()
+        if now is not None and now != before:
+            self.memory.total_bytes = now
+            _log.info("total memory has changed", total_bytes=now, before_bytes=before)
 
     def _use_watermark(self, watermark: Amount) -> None:
         if isinstance(watermark, Relative) and watermark.fraction > memory.FRACTION_MAX:

@@ -89,6 +89,26 @@ def test_an_unknown_key_is_an_error_with_file_line_and_key() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("disk_free_limit = 50000000", "disk_free_limit.absolute"),
+        ("disk_free_limit = 50MB", "disk_free_limit.absolute"),
+        ("disk_free_limit = 1.5", "disk_free_limit.relative"),
+        ("vm_memory_high_watermark = 0.4", "vm_memory_high_watermark.relative"),
+        (
+            "vm_memory_high_watermark = 1",
+            "vm_memory_high_watermark.relative or vm_memory_high_watermark.absolute",
+        ),
+    ],
+)
+def test_c126_a_key_that_lacks_its_last_part_is_completed_by_its_value(
+    line: str, hint: str
+) -> None:
+    key = line.partition(" ")[0]
+    assert problems_of(line) == [f"test.conf:1: {key}: unknown key; did you mean {hint}?"]
+
+
 def test_an_unknown_key_like_nothing_else_gets_no_suggestion() -> None:
     assert problems_of("zzzzqqqq = 6") == ["test.conf:1: zzzzqqqq: unknown key"]
 

@@ -161,3 +161,12 @@ def test_the_lowest_of_what_is_known_counts() -> None:
     assert usable_bytes(GIB, [None, 2 * GIB]) == GIB
     assert usable_bytes(None, [2 * GIB]) == 2 * GIB
     assert usable_bytes(None, [None]) is None
+
+
+def test_c122_paging_begins_at_its_share_of_the_limit_and_never_with_a_ratio_above_one() -> None:
+    monitor = monitored(Meter())
+    monitor.set_watermark(Absolute(GIB))
+    monitor.paging_ratio = 1.0
+    assert monitor.paging_bytes == GIB
+    monitor.paging_ratio = 1.01
+    assert monitor.paging_bytes > 1_000 * monitor.total_bytes

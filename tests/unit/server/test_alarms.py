@@ -39,9 +39,9 @@ def clock() -> ManualClock:
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """What the machine says, to be changed by the test."""
-    readings = {"used": 100, "free": 10 * GIB}
+    readings = {"used": 100, "free": 10 * GIB, "total": 1_000}
     monkeypatch.setattr(machine, "memory_used", lambda: readings["used"])
-    monkeypatch.setattr(machine, "memory_total", lambda: 1_000)
+    monkeypatch.setattr(machine, "memory_total", lambda: readings["total"])
     monkeypatch.setattr(machine, "disk_free", lambda _path: readings["free"])
     return readings
 
@@ -214,3 +214,26 @@ print(machine.memory_used())
 machine.Trimming()()
 print(machine.memory_used())
 """
+
+
+def test_c117_the_size_of_the_memory_is_read_again_with_a_new_watermark(
+    clock: ManualClock, readings: dict[str, int], log: io.StringIO
+) -> None:
+    """A container may have been resized."""
+    alarms = started(clock)
+    readings["total"] = 2_000
+    alarms.set_memory_watermark(Relative(0.4))
+    assert (alarms.memory.total_bytes, alarms.memory.limit_bytes) == (2_000, 800)
+    readings["total"] = 4_000
+    alarms.set_disk_free_limit(Relative(1.5))
+    assert alarms.disk.limit_bytes == 6_000
+    assert "total memory has changed total_bytes=4000 before_bytes=2000" in events(log)
+
+
+def test_c117_a_configured_size_of_the_memory_stays(
+    clock: ManualClock, readings: dict[str, int]
+) -> None:
+    alarms = started(clock, memory_total_override=500)
+    readings["total"] = 2_000
+    alarms.set_memory_watermark(Relative(0.4))
+    assert alarms.memory.limit_bytes == 200

@@ -57,7 +57,7 @@ def _identity(node: Node) -> JsonObject:
             for mechanism in KNOWN_MECHANISMS
         ],
         "cluster_links": [],
-        "config_files": [],
+        "config_files": [str(path.absolute()) for path in config.config_files],
         "contexts": show_contexts(node),
         "db_dir": str(config.data_dir.absolute()),
         "enabled_plugins": list(BUILT_IN),
