@@ -99,6 +99,10 @@ class Activity:
         assert self._whole is not None, "exchanges belong to virtual hosts"
         self._whole.routed_gone += counters.publish_out
 
+    def published(self) -> int:
+        """Return how many messages all channels have published, open and closed."""
+        return self.gone.publish + sum([counters.publish for counters in self.channels])
+
     def messages(self) -> MessageCounters:
         """What all channels have counted, open and closed."""
         total = MessageCounters()

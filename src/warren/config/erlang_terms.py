@@ -167,8 +167,7 @@ class _TermReader:
                 self._fail("a term", f"write '{text}' in single quotes, or \"{text}\" for a text")
             case "mark", "#":
                 self._fail("a term", "maps are not used in configurations: write a list of {K, V}")
-        self._fail("a term", 'such as an atom, a number, "text", {Key, Value} or [...]')
-        return None
+        raise self._failure("a term", 'such as an atom, a number, "text", {Key, Value} or [...]')
 
     def _items(self, closing: str, depth: int) -> tuple[Term, ...]:
         opened = self._take()
@@ -220,6 +219,9 @@ class _TermReader:
         return taken
 
     def _fail(self, expected: str, advice: str) -> NoReturn:
+        raise self._failure(expected, advice)
+
+    def _failure(self, expected: str, advice: str) -> ErlangSyntaxError:
         kind, text, at = self._next
         # A text may be a password, so it is not repeated.
         if kind == "end":
@@ -228,11 +230,15 @@ class _TermReader:
             found = "a string"
         else:
             found = f"'{text[:_SHOWN_CHARS_MAX]}'"
-        _fail(at, f"expected {expected}, got {found}: {advice}")
+        return _error(at, f"expected {expected}, got {found}: {advice}")
 
 
 def _fail(at: Position, problem: str) -> NoReturn:
-    raise ErlangSyntaxError(f"{at.line}:{at.column}: {problem}")
+    raise _error(at, problem)
+
+
+def _error(at: Position, problem: str) -> ErlangSyntaxError:
+    return ErlangSyntaxError(f"{at.line}:{at.column}: {problem}")
 
 
 def _number(kind: str, text: str, at: Position) -> Number:

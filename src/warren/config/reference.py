@@ -19,12 +19,13 @@ it to that.
 
 | file | format | found by |
 |---|---|---|
-| `rabbitmq.conf`, or any other name | `key = value` | `--config`, else the variable `RABBITMQ_CONFIG_FILE` (`.conf` or `.config` may be left out) |
+| `rabbitmq.conf`, or any other name | `key = value` | `--config`, else `RABBITMQ_CONFIG_FILE` |
 | `rabbitmq.config`, or any name that ends with `.config` | Erlang terms | the same |
 | `advanced.config` | Erlang terms | `RABBITMQ_ADVANCED_CONFIG_FILE`, else beside `rabbitmq.conf` |
 
-Without any of these a node has the defaults. Keys of `advanced.config` go before those of
-`rabbitmq.conf`; as in RabbitMQ, it is not read beside a main file of Erlang terms.
+Without any of these a node has the defaults. `RABBITMQ_...` are environment variables; the ends of
+the names that they hold (`.conf`, `.config`) may be left out. Keys of `advanced.config` go before
+those of `rabbitmq.conf`; as in RabbitMQ, it is not read beside a main file of Erlang terms.
 
 Erlang terms set the same settings. A key of `{rabbit, [...]}` has the name that it has in
 `rabbitmq.conf`, and these have another, or values in a form of their own:

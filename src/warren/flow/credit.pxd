@@ -4,6 +4,7 @@ cdef class Credit:
     cdef public Py_ssize_t bytes_used
     cdef public bint is_exhausted
     cdef public object stage
+    cdef object _stage_without_debtor
     cdef public dict debtors
     cdef public object on_exhausted
     cdef public object on_available

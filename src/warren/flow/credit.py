@@ -52,27 +52,32 @@ from warren.flow.states import FlowRecord, Stage
 
 class Credit:
     def __init__(self, bytes_max: int, stage: Stage = Stage.STORE) -> None:
-        """`stage` is whom the bytes wait for."""
+        """`stage` is whom the bytes wait for, unless a debtor is charged: then it is the store."""
         assert bytes_max > 0, "nothing could ever be charged"
         self.bytes_max = bytes_max
         self.bytes_low = bytes_max // 2
         self.bytes_used = 0
         self.is_exhausted = False
         self.stage = stage
+        """The stage that the last charge without room waits for."""
+        self._stage_without_debtor = stage
         self.debtors: dict[FlowRecord, None] = {}
         self.on_exhausted: Callable[[Credit], None] | None = None
         self.on_available: Callable[[Credit], None] | None = None
 
     def charge(self, size_bytes: int, debtor: FlowRecord | None = None) -> None:
         """Count bytes in. `on_exhausted` hears of every charge that leaves no room, and the
-        `debtor` (a queue's record) is held until there is room again."""
+        `debtor` is held until there is room again: the record of a queue, for bytes that are
+        bound for the message store."""
         self.bytes_used += size_bytes
         if self.bytes_used >= self.bytes_max:
             self.overdraw(debtor)
 
     def overdraw(self, debtor: FlowRecord | None) -> None:
         self.is_exhausted = True
+        self.stage = self._stage_without_debtor
         if debtor is not None:
+            self.stage = Stage.STORE
             debtor.hold(self.stage)
             self.debtors[debtor] = None
         if self.on_exhausted is not None:

@@ -61,9 +61,9 @@ class FlowRecord:
         return self._released_at_ms is not None and now_ms - self._released_at_ms < memory_ms
 
 
-def state_of(record: FlowRecord | None, now_ms: int) -> str:
-    """Of a channel or a queue; no record means that it was never held."""
-    return FLOW if record is not None and record.is_in_flow(now_ms) else RUNNING
+def state_of(record: FlowRecord | None, now_ms: int, memory_ms: int = MEMORY_MS) -> str:
+    """Return the state of a channel or a queue; no record means that it was never held."""
+    return FLOW if record is not None and record.is_in_flow(now_ms, memory_ms) else RUNNING
 
 
 def connection_state(

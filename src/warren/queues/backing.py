@@ -186,9 +186,13 @@ class BackingQueue:
         """The head, if it is at hand; nothing is read for it."""
         return self.head()
 
-    def is_in_flow(self, now_ms: int) -> bool:
-        """True if publishers were held back because of this queue, now or lately."""
+    def is_in_flow(self, now_ms: int, memory_ms: int) -> bool:
+        """True if publishers were held back because of this queue, now or `memory_ms` ago."""
         return False
+
+    def disk_counts(self) -> tuple[int, int]:
+        """Return how many messages were read from the disk, and written to it, since the start."""
+        return 0, 0
 
     def delete(self) -> None:
         """The queue is gone, and everything it had."""

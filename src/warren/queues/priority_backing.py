@@ -148,8 +148,12 @@ class PriorityBacking(BackingQueue):
         level = self._first()
         return level.peek() if level is not None else None
 
-    def is_in_flow(self, now_ms: int) -> bool:
-        return any(level.is_in_flow(now_ms) for level in self._levels.values())
+    def disk_counts(self) -> tuple[int, int]:
+        counts = [level.disk_counts() for level in self._levels.values()]
+        return sum(reads for reads, _ in counts), sum(writes for _, writes in counts)
+
+    def is_in_flow(self, now_ms: int, memory_ms: int) -> bool:
+        return any(level.is_in_flow(now_ms, memory_ms) for level in self._levels.values())
 
     def set_lazy(self, lazy: bool) -> None:
         self._is_lazy = lazy

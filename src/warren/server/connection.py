@@ -237,6 +237,9 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
     def channels(self) -> list[Channel]:
         return [] if self._session is None else list(self._session.channels.values())
 
+    def _has_published(self, number: int) -> bool:
+        return any(each.number == number and each.counters.publish for each in self.channels)
+
     @property
     def traffic(self) -> Traffic:
         reader, outgoing = self.reader, self._outgoing

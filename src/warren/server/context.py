@@ -27,7 +27,6 @@ from warren.server.clock import LoopClock
 from warren.server.flush_scheduler import FlushScheduler
 from warren.server.frozen import FrozenNode
 from warren.server.listener import ConnectionRegistry
-from warren.server.telemetry.busyness import Busyness
 from warren.server.timer_wheel import TimerWheel
 from warren.server.tls.login import external_login
 
@@ -74,8 +73,6 @@ class ConnectionContext:
         self.turn_clock = queue_factory.turn_clock
         # Reads of all connections land here, one after the other: nothing is kept in it.
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
-        # Looked at now and then by the node.
-        self.busyness = Busyness()
         self.started_at_ms = clock.now_ms()
         self._connections_opened = 0
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from warren.flow.credit import Credit
+from warren.flow.states import Stage
 from warren.model.logs import EventLog
 from warren.server.data_directory import NO_ROOM, DataDirectoryError, advice
 from warren.server.workers import LoopWorkers
@@ -95,6 +96,16 @@ class MessageStorage:
         for storage in self.vhosts.values():
             total.add(storage.counts())
         return total
+
+    def mark_storing_queues(self, now_ms: int) -> None:
+        """Show queues with bodies on their way to the message store as in flow, for a while."""
+        for storage in self.vhosts.values():
+            for backing in storage.backings.values():
+                index, flow = backing.index, backing.flow
+                is_storing = index and (index.stored_weight or index.writing_stored_weight)
+                if is_storing and not flow.is_held:
+                    flow.hold(Stage.STORE)
+                    flow.release(now_ms)
 
     def is_missing(self, vhost: str) -> bool:
         """Whether there is no sign of a virtual host on the disk; asked before it is opened."""

@@ -54,6 +54,7 @@ from warren.server.listening import listeners_of
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.metadata_choice import metadata_store
+from warren.server.telemetry.loop_load import LOOK_MS, LoopLoad, Work, waits_for
 from warren.server.telemetry.node_publisher import Telemetry
 from warren.server.timer_wheel import VISITS_PER_TURN_MAX
 from warren.server.tls.sides import RENEWAL_CHECK_MS, TlsSides, tls_sides
@@ -240,6 +241,8 @@ class Node:
     def _begin_rounds(self, tls: TlsSides) -> None:
         """From now on these are done every now and then."""
         self._take_samples()
+        storing = self.messages.mark_storing_queues
+        self._look_at_load(LoopLoad(self.open_connections, self._count_work, storing))
         Telemetry(self).start()
         self._renew_certificates(tls)
         if self.config.consumer_timeout_ms:
@@ -325,8 +328,16 @@ class Node:
     def _take_samples(self) -> None:
         """For the statistics: now, and every few seconds."""
         self.context.timers.call_later(SAMPLE_INTERVAL_MS, self._take_samples)
-        self.context.busyness.look()
         self._go_on_sampling(self.statistics.sampling())
+
+    def _look_at_load(self, load: LoopLoad) -> None:
+        self.context.timers.call_later(LOOK_MS, lambda: self._look_at_load(load))
+        load.look(self.context.clock.now_ms())
+
+    def _count_work(self) -> Work:
+        messages = self.messages
+        waiting = waits_for((messages.journal_credit, messages.store_credit))
+        return Work(self.broker.activity.published(), messages.counts().messages_written, waiting)
 
     def _renew_certificates(self, tls: TlsSides) -> None:
         """If they have changed; looked at every now and then, where there are any."""

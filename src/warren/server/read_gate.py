@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+from warren.flow.states import FlowRecord
 from warren.server.sockets import unread_bytes
 
 
 class ReadGate:
-    __slots__ = ("_loop", "_transport", "is_on")
+    __slots__ = ("_loop", "_transport", "behind", "is_on")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
         self._loop = loop
         self._transport = transport
         self.is_on = True
+        self.behind: FlowRecord | None = None
+        """When the loop was behind with what the client sent, and why; None if it never was."""
 
     def pause(self) -> None:
         if self.is_on:

@@ -163,7 +163,9 @@ class Throttle:
         for flow in self._channel_flows.values():
             flow.release(now_ms)
         self._channel_flows = {
-            number: flow for number, flow in self._channel_flows.items() if flow.is_in_flow(now_ms)
+            number: flow
+            for number, flow in self._channel_flows.items()
+            if flow.is_in_flow(now_ms, CONNECTION_MEMORY_MS)
         }
 
     def state(self, memory_ms: int = CONNECTION_MEMORY_MS) -> str:
@@ -171,8 +173,8 @@ class Throttle:
         is_stopped = self.is_stopped or self._is_told
         return connection_state(self._flow, is_stopped, self._brake.has_alarm, now_ms, memory_ms)
 
-    def channel_state(self, number: int) -> str:
-        return state_of(self._channel_flows.get(number), self._brake.clock.now_ms())
+    def channel_state(self, number: int, memory_ms: int = CONNECTION_MEMORY_MS) -> str:
+        return state_of(self._channel_flows.get(number), self._brake.clock.now_ms(), memory_ms)
 
     def bottleneck(self) -> str:
         """What holds it up, or did so lately."""

@@ -38,6 +38,7 @@ SAMPLE_INTERVAL_MS: Final = 5_000
 VISITS_PER_SLICE: Final = 1_000
 
 _FAMILIES: Final = (PUBLISHING, DELIVERING)
+_DISK: Final = ("disk_reads", "disk_writes")
 _LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
@@ -75,6 +76,9 @@ class Statistics:
         # Of figures that are single numbers: what they were, and how fast they grow.
         self._single: dict[str, int] = {}
         self._single_rates: dict[str, float] = {}
+        # Of queues that have used the disk: messages read and written, and how fast that grows.
+        self._disk_counts: dict[Queue, tuple[int, int]] = {}
+        self._disk_rates: dict[Queue, tuple[float, float]] = {}
         self._history = History()
         # What whoever shows figures wants to have a past of beside what is counted here.
         self.machine_figures: Callable[[], dict[str, int]] = dict
@@ -82,7 +86,12 @@ class Statistics:
     def of_queue(self, queue: Queue) -> Figures:
         """The `message_stats` of a queue; empty until something has happened to it."""
         counters = queue.counters
-        return message_figures(counters, (("publish",), DELIVERING), counters.rates)
+        figures = message_figures(counters, (("publish",), DELIVERING), counters.rates)
+        counts = queue.backing.disk_counts()
+        if any(counts):
+            rates = dict(zip(_DISK, self._disk_rates.get(queue, ()), strict=False))
+            figures |= with_rates(dict(zip(_DISK, counts, strict=True)), rates)
+        return figures
 
     def lengths_of_queue(self, queue: Queue) -> Figures:
         """How many messages it has, and how that changes."""
@@ -159,6 +168,7 @@ class Statistics:
         for start in range(0, len(queues), VISITS_PER_SLICE):
             sample_queues(queues, start, start + VISITS_PER_SLICE, elapsed_s)
             yield
+        yield from self._sample_disk(queues, elapsed_s)
         for step in (self._sample_channels, self._sample_exchanges, self._sample_connections):
             yield from step(elapsed_s)
         census = QueueCensus()
@@ -166,6 +176,20 @@ class Statistics:
             census.count(queues, start, start + VISITS_PER_SLICE, now_ms)
             yield
         self._sample_sums(census, elapsed_s)
+
+    def _sample_disk(self, queues: list[Queue], elapsed_s: float) -> Iterator[None]:
+        counts, rates = dict[Queue, tuple[int, int]](), dict[Queue, tuple[float, float]]()
+        for start in range(0, len(queues), VISITS_PER_SLICE):
+            for queue in queues[start : start + VISITS_PER_SLICE]:
+                found = queue.backing.disk_counts()
+                if any(found):
+                    reads, writes = self._disk_counts.get(queue, (0, 0))
+                    # A queue may have got another backing, which begins anew.
+                    new = max(0, found[0] - reads), max(0, found[1] - writes)
+                    counts[queue] = found
+                    rates[queue] = new[0] / elapsed_s, new[1] / elapsed_s
+            yield
+        self._disk_counts, self._disk_rates = counts, rates
 
     def _sample_channels(self, elapsed_s: float) -> Iterator[None]:
         channels = list(self._broker.activity.channels)
@@ -211,7 +235,7 @@ class Statistics:
 
     def _disk(self) -> dict[str, int]:
         counts = self._count_storage()
-        return {"disk_reads": counts.messages_read, "disk_writes": counts.messages_written}
+        return dict(zip(_DISK, (counts.messages_read, counts.messages_written), strict=True))
 
 
 def _lengths(census: QueueCensus) -> dict[str, int]:

@@ -162,7 +162,11 @@ class VhostStorage:
         entries: list[QueuedMessage],
         done: Callable[[list[Message | None]], None],
     ) -> None:
-        self._host.workers.spawn(self._read_bodies(entries, done))
+        def have() -> None:
+            self.index.count_read(index, sum(entry.message is not None for entry in entries))
+            done()
+
+        self._host.workers.spawn(self._read_bodies(entries, have))
 
     async def _read_bodies(
         self, entries: list[QueuedMessage], done: Callable[[list[Message | None]], None]

@@ -166,8 +166,8 @@ class StreamBacking(BackingQueue):
         assert self.look is not None, "set by its log"
         return await self.look(offset, limit, bytes_max)
 
-    def is_in_flow(self, now_ms: int) -> bool:
-        return self.flow.is_in_flow(now_ms)
+    def is_in_flow(self, now_ms: int, memory_ms: int) -> bool:
+        return self.flow.is_in_flow(now_ms, memory_ms)
 
     def delete(self) -> None:
         """What was under way has reached a queue that is no more, which is as good as any."""

@@ -285,8 +285,11 @@ class MasterBacking(BackingQueue):
     def peek(self) -> QueuedMessage | None:
         return self.inner.peek()
 
-    def is_in_flow(self, now_ms: int) -> bool:
-        return self.inner.is_in_flow(now_ms)
+    def disk_counts(self) -> tuple[int, int]:
+        return self.inner.disk_counts()
+
+    def is_in_flow(self, now_ms: int, memory_ms: int) -> bool:
+        return self.inner.is_in_flow(now_ms, memory_ms)
 
     def delete(self) -> None:
         """The queue is gone for everybody, so nobody is owed more than that it took the message."""

@@ -7,6 +7,7 @@ somebody else has; Linux counts both (`schedstat`). Elsewhere only the time it r
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -24,22 +25,21 @@ def awake_ns() -> int:
 
 
 class Busyness:
-    """`share` is that of the time between the last two looks, from 0 to 1."""
+    """Share of the time in which the loop was awake, from 0 to 1, since `looks` looks ago."""
 
     def __init__(
         self,
         awake: Callable[[], int] = awake_ns,
         now: Callable[[], int] = time.monotonic_ns,
+        looks: int = 1,
     ) -> None:
         self._awake = awake
         self._now = now
-        self._awake_ns = awake()
-        self._now_ns = now()
-        self.share = 0.0
+        self._seen = deque([(awake(), now())], maxlen=looks)
 
     def look(self) -> float:
         awake_ns, now_ns = self._awake(), self._now()
-        passed_ns = max(1, now_ns - self._now_ns)
-        self.share = min(1.0, max(0.0, (awake_ns - self._awake_ns) / passed_ns))
-        self._awake_ns, self._now_ns = awake_ns, now_ns
-        return self.share
+        before_awake_ns, before_ns = self._seen[0]
+        self._seen.append((awake_ns, now_ns))
+        passed_ns = max(1, now_ns - before_ns)
+        return min(1.0, max(0.0, (awake_ns - before_awake_ns) / passed_ns))

@@ -66,12 +66,13 @@ class StatesPublisher:
     def _look_at_channels(self, connection: AmqpConnection, now_ms: int) -> None:
         for channel in connection.channels:
             place = Place(connection, channel)
-            turn = self.channels.look(place, connection.channel_state(channel.number), now_ms)
+            state = connection.channel_state(channel.number, MEMORY_MS)
+            turn = self.channels.look(place, state, now_ms)
             if turn is not None:
                 self._tell(CHANNEL_STATE, place.identity, turn)
 
     def _look_at_queue(self, queue: Queue, now_ms: int) -> None:
-        state = FLOW if queue.backing.is_in_flow(now_ms) else RUNNING
+        state = FLOW if queue.backing.is_in_flow(now_ms, MEMORY_MS) else RUNNING
         if self._is_syncing(queue):
             state = SYNCING
         turn = self.queues.look(queue, state, now_ms)

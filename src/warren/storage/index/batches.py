@@ -270,7 +270,9 @@ class Batches:
         self._flight_deleted = []
         self._tell_stores(None)
         for queue in flight:
-            self.messages_written += len(queue.writing)
+            count = len(queue.writing)
+            self.messages_written += count
+            queue.messages_written += count
             queue.written(self.journal.number)
             self.touched[queue] = None
         self._resolve(self._flight_waiters)

@@ -242,10 +242,16 @@ class IndexStore:
         async def read() -> None:
             entries = await self._reading.read(queue, *span, bytes_max)
             if entries is not None:
-                self.messages_read += len(entries)
+                # Those without a body are counted when that is read, too.
+                self.count_read(queue, sum(entry.message is not None for entry in entries))
                 done(entries)
 
         self._host.workers.spawn(read())
+
+    def count_read(self, queue: QueueIndex, count: int) -> None:
+        """Count messages that have come back to memory from the disk."""
+        self.messages_read += count
+        queue.messages_read += count
 
     async def read_alive(
         self, queue: QueueIndex, span: tuple[int, int], bytes_max: int

@@ -39,9 +39,9 @@ cdef class QueueIndex:
     cdef public list gathered_stored
     cdef public object lone
     cdef Py_ssize_t gathered_weight
-    cdef Py_ssize_t stored_weight
+    cdef readonly Py_ssize_t stored_weight
     cdef Py_ssize_t writing_weight
-    cdef Py_ssize_t writing_stored_weight
+    cdef readonly Py_ssize_t writing_stored_weight
     cdef public Py_ssize_t gathered_dead
     cdef public list writing
     cdef public list writing_acks
@@ -71,6 +71,8 @@ cdef class QueueIndex:
     cdef bint is_urgent
     cdef public bint is_deleted
     cdef public bint has_directory
+    cdef public uint64_t messages_written
+    cdef public uint64_t messages_read
     cdef public int64_t named_in
     cdef public uint64_t journaled_from
     cdef public uint64_t scattering_from
@@ -97,7 +99,7 @@ cdef class QueueIndex:
     cdef object _gather_body(self, QueuedType queued)
     cdef object _gather_entry(self, QueuedType queued)
     cdef object _charge_store(self, QueuedType queued)
-    cdef object _charge(self, QueuedType queued)
+    cdef object _charge(self, QueuedType queued, object debtor)
     cdef object _forget_dead(self)
     cdef object _cancel(self, QueuedType queued)
     cdef object _answer(self, QueuedType queued)

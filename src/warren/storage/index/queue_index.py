@@ -80,6 +80,7 @@ class QueueIndex:
         # What all of it weighs, also what is dead.
         self.gathered_weight = self.stored_weight = 0
         self.writing_weight = self.writing_stored_weight = 0
+        self.messages_written = self.messages_read = 0  # since the start, for `disk_counts`
         self.gathered_dead = 0
         self.writing: list[QueuedMessage] = []
         self.writing_acks: list[tuple[int, int, int, int, int]] = []
@@ -136,9 +137,10 @@ class QueueIndex:
             self.has_transients = True
         if size + len(properties.raw) < self.embed_below:
             self._publish_embedded(queued)
+            self._charge(queued, None)
         else:
             self._publish_stored(queued)
-        self._charge(queued)
+            self._charge(queued, self.debtor)
 
     def is_stored(self, message: Message) -> bool:
         """True if its body is large enough for a message store, and no part of its entry."""
@@ -156,7 +158,7 @@ class QueueIndex:
         queued.size = len(message.body)
         self.has_transients = True
         self._gather_body(queued)
-        self._charge(queued)
+        self._charge(queued, self.debtor)
 
     def enter_stored(self, queued: QueuedMessage) -> None:
         """Have an entry for a message that is STORED: its place is to leave memory, too."""
@@ -167,11 +169,11 @@ class QueueIndex:
         else:
             self._publish_late(queued.sequence)
         self._gather_entry(queued)
-        self._charge(queued)
+        self._charge(queued, None)
 
-    def _charge(self, queued: QueuedMessage) -> None:
+    def _charge(self, queued: QueuedMessage, debtor: Any) -> None:
         if self.credit is not None:
-            self.credit.charge(queued.size + _ENTRY_BYTES, None)
+            self.credit.charge(queued.size + _ENTRY_BYTES, debtor)
         if not self.is_urgent:
             self.become_dirty()
 

@@ -320,8 +320,13 @@ class VariableQueue(PagedMessages):
         head = self.returned[0][1] if self.returned else first[0] if first else None
         return None if head is None or is_bodiless(head) else head
 
-    def is_in_flow(self, now_ms: int) -> bool:
-        return self.flow.is_in_flow(now_ms)
+    def disk_counts(self) -> tuple[int, int]:
+        if self.index is None:
+            return 0, 0
+        return self.index.messages_read, self.index.messages_written
+
+    def is_in_flow(self, now_ms: int, memory_ms: int) -> bool:
+        return self.flow.is_in_flow(now_ms, memory_ms)
 
     def in_memory(self) -> list[QueuedMessage]:
         returned = [queued for _, queued in self.returned]
