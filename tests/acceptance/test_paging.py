@@ -216,3 +216,33 @@ def test_bodies_that_clients_have_leave_memory_and_come_back(
     assert {len(each.body) for each in again} == {LARGE_BYTES}
     eventually(lambda: broker.figures("dead")["messages_ready"] == 1, WITHIN_S)
     assert broker.consume("dead", 1) == [0]
+
+
+@pytest.mark.parametrize("body_bytes", [BODY_BYTES, 5_000], ids=["embedded", "in the store"])
+def test_reads_and_writes_of_the_disk_are_counted_for_each_queue(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, body_bytes: int
+) -> None:
+    """Once for each message, where its body is: in the index or in the message store."""
+    monkeypatch.setattr("acceptance.test_paging.BODY_BYTES", body_bytes)
+    count = 2_000
+    for queue in ("lazy", "default"):
+        broker.declare(queue, **{"x-queue-mode": queue})
+        broker.publish(queue, 0, count)
+    eventually(lambda: broker.figures("lazy")["messages_ram"] == 0, WITHIN_S)
+    eventually(lambda: disk_counts(broker, "lazy") == (0, count), WITHIN_S)
+    eventually(lambda: disk_counts(broker, "default") == (0, count), WITHIN_S)
+    assert broker.consume("lazy", count) == list(range(count))
+    assert broker.consume("default", count) == list(range(count))
+    assert disk_counts(broker, "lazy") == (count, count)
+    assert disk_counts(broker, "default") == (0, count)
+    node = broker.control.node
+    figures = broker.control.on_loop(lambda: node.statistics.of_queue(broker.queue("lazy")))
+    assert (figures["disk_reads"], figures["disk_writes"]) == (count, count)
+    totals = broker.control.on_loop(node.statistics.totals)
+    assert (totals["disk_reads"], totals["disk_writes"]) == (count, 2 * count)
+
+
+def disk_counts(broker: Broker, queue: str) -> tuple[int, int]:
+    counts = broker.control.on_loop(broker.queue(queue).backing.disk_counts)
+    assert isinstance(counts, tuple)
+    return counts

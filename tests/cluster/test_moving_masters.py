@@ -6,6 +6,7 @@ is, so nothing at all is lost here, not even what was published without confirms
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,6 +90,32 @@ def test_4_05_a_policy_without_the_masters_node_moves_it_to_a_synchronised_mirro
     queue.await_place(1, 2)
     reader = open_on(cluster.nodes[0])
     assert [body for body, _ in drain(reader, queue.name)] == numbered(*range(50))
+
+
+def test_the_api_answers_about_a_queue_while_it_is_handed_over(
+    cluster: MirroredCluster, queue: Placed
+) -> None:
+    """It waits for the new master, for some 50 ms, and does not say 503."""
+    is_over, seen = threading.Event(), list[set[int]]()
+
+    def ask(node: NodeProcess) -> None:
+        statuses: set[int] = set()
+        seen.append(statuses)
+        while not is_over.is_set():
+            statuses.add(node.api.get("queues", "/", queue.name).status)
+
+    askers = [threading.Thread(target=ask, args=(node,)) for node in cluster.nodes]
+    for asker in askers:
+        asker.start()
+    for master, mirror in ((1, 0), (0, 1), (1, 0), (0, 1)):
+        queue.put(master)
+        queue.await_place(master)
+        queue.put(master, mirror)
+        queue.await_place(master, mirror)
+    is_over.set()
+    for asker in askers:
+        asker.join()
+    assert seen == [{200}] * len(cluster.nodes)
 
 
 def test_4_12_the_master_is_picked_from_those_the_policy_names(

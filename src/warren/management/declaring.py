@@ -12,7 +12,7 @@ from warren.auth.permissions import Access, ResourceKind
 from warren.broker.exchange_operations import require_known_type
 from warren.broker.predeclared import require_not_default
 from warren.management.call import Call
-from warren.management.errors import between_homes
+from warren.management.errors import BetweenMasters
 from warren.model.equivalence import alternate_exchange_of
 from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
 from warren.queues.arguments import dead_letter_exchange_of
@@ -71,7 +71,7 @@ def readable_queue(call: Call, name: str) -> Queue:
     require_readable(call, name)
     queue = call.vhost.lookup_queue(name, NO_CONNECTION)
     if not isinstance(queue, Queue):
-        raise between_homes(queue.record)
+        raise BetweenMasters(queue.record)
     return queue
 
 

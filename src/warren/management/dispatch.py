@@ -24,6 +24,7 @@ from warren.management.cluster.serving import INQUIRY
 from warren.management.columns import parse_columns, with_columns
 from warren.management.errors import (
     REFUSED,
+    BetweenMasters,
     EmptyRefusal,
     Refusal,
     no_such_object,
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 _PREFIX: Final = "/api/"
+NEW_MASTER_S_MAX: Final = 2.0
+"""A request waits so long for a queue between two masters, then it is answered with 503."""
+NEW_MASTER_LOOK_S: Final = 0.01
+_UNAVAILABLE: Final = 503
 _CREATED: Final = 201
 _DONE: Final = 204
 
@@ -93,6 +98,24 @@ class Dispatch:
         return response
 
     async def _answer(self, call: Call, resource: Resource, handler: Handler) -> Response:
+        """Answer; a question about a queue that moves waits for the new master.
+
+        A hand-over takes some 50 ms, in which no node can answer.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + NEW_MASTER_S_MAX
+        is_question = call.request.method in ("GET", "HEAD") and call.inquiry is None
+        while is_question and loop.time() < deadline_s:
+            try:
+                response = await self._answer_once(call, resource, handler)
+                if not _is_moving(response):
+                    return response
+            except BetweenMasters:
+                pass
+            await asyncio.sleep(NEW_MASTER_LOOK_S)
+        return await self._answer_once(call, resource, handler)
+
+    async def _answer_once(self, call: Call, resource: Resource, handler: Handler) -> Response:
         method = call.request.method
         is_there = resource.exists(call)
         if (elsewhere := await _elsewhere(call, resource, is_there)) is not None:
@@ -112,6 +135,11 @@ class Dispatch:
         if found is None:
             raise no_such_object()
         return found
+
+
+def _is_moving(response: Response) -> bool:
+    """True for the answer of another node that a queue is between two masters."""
+    return response.status_code == _UNAVAILABLE and "retry-after" in response.headers
 
 
 async def _elsewhere(call: Call, resource: Resource, is_there: bool) -> Response | None:

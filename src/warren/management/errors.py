@@ -83,10 +83,13 @@ def no_such_object() -> Refusal:
     return Refusal(404, "Object Not Found", "Not Found")
 
 
-def between_homes(queue: QueueRecord) -> Refusal:
-    """It is there, and whoever asks again in a moment is answered."""
-    reason = f"{queue} is moving to another node: ask again"
-    return Refusal(503, "unavailable", reason, {"retry-after": BETWEEN_MASTERS_RETRY_S})
+class BetweenMasters(Refusal):
+    """The queue is there, and has no master at the moment; a caller that asks again is answered."""
+
+    def __init__(self, queue: QueueRecord) -> None:
+        reason = f"{queue} is moving to another node: ask again"
+        headers = {"retry-after": BETWEEN_MASTERS_RETRY_S}
+        super().__init__(503, "unavailable", reason, headers)
 
 
 def refusal_of(error: Exception) -> Refusal:

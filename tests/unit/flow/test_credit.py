@@ -84,3 +84,14 @@ def test_it_is_never_stuck(steps: list[tuple[bool, int]]) -> None:
         watched.credit.release(size)
     assert not watched.credit.is_exhausted
     assert watched.said[-1:] in ([], ["available"])
+
+
+def test_c132_whoever_charges_for_the_store_waits_for_it_whichever_credit_runs_out() -> None:
+    """The index counts bodies in the message store, too, as long as they are in memory."""
+    credit, queue = Credit(10, Stage.QUEUE), FlowRecord()
+    credit.charge(10)
+    assert credit.stage is Stage.QUEUE
+    credit.charge(1, queue)
+    assert (credit.stage, queue.is_held, queue.stage) == (Stage.STORE, True, Stage.STORE)
+    credit.charge(1)
+    assert credit.stage is Stage.QUEUE

@@ -16,7 +16,9 @@ FORWARDED_BODY_BYTES_MAX: Final = 65_536
 _ABSENT: Final = 404
 # What a client may say beside the request itself, and is told beside the answer.
 _ASKED_HEADERS: Final = ("x-reason", "x-vhost")
-_TOLD_HEADERS: Final = ("allow", "cache-control", "content-type", "location", "x-warren-node")
+_TOLD_HEADERS: Final = (
+    "allow", "cache-control", "content-type", "location", "retry-after", "x-warren-node",
+)  # fmt: skip
 
 
 def question_of(call: Call, part: str = "", body: bytes = b"") -> Question:

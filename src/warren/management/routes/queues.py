@@ -17,7 +17,7 @@ from warren.management.cluster.forwarding import answer_of_master
 from warren.management.cluster.masters import is_between_masters, master_node_of
 from warren.management.cluster.spread_listing import SpreadListing
 from warren.management.declaring import declare_queue, delete_queue, readable_queue
-from warren.management.errors import bad_request, between_homes, no_such_object
+from warren.management.errors import BetweenMasters, bad_request, no_such_object
 from warren.management.json_types import Json, JsonObject
 from warren.management.resource import Resource
 from warren.management.sorting import LACKING
@@ -113,15 +113,18 @@ def master_of_queue(call: Call) -> str:
 def queue_exists(call: Call) -> bool:
     """One whose master is down is listed, but otherwise is as if it were not there.
 
-    Raises 503 while another node is about to be its master.
+    Raises BetweenMasters while another node is about to be its master.
     """
     queue = find_queue(call)
     if queue is None:
         return False
+    is_put = call.request.method == "PUT"
+    if call.inquiry is not None and not is_put and not isinstance(queue, Queue):
+        raise BetweenMasters(queue.record)  # the node that asks has not heard of the new master
     if master_node_of(queue, call.node) in (call.node.config.name, *call.peers.names):
         return True
-    if call.request.method != "PUT" and is_between_masters(queue, call.node):
-        raise between_homes(queue.record)
+    if not is_put and is_between_masters(queue, call.node):
+        raise BetweenMasters(queue.record)
     return False
 
 
@@ -148,8 +151,10 @@ async def _list(call: Call) -> Response:
 
 async def _show(call: Call) -> JsonObject:
     queue = find_queue(call)
-    if not isinstance(queue, Queue):
+    if queue is None:
         raise no_such_object()
+    if not isinstance(queue, Queue):
+        raise BetweenMasters(queue.record)  # this node is about to lead it, or has just done so
     # Who publishes into it and who gets from it, by channel, is what RabbitMQ's detailed rates are.
     shown = {**show_queue(queue, call.node), "deliveries": [], "incoming": []}
     shown["consumer_details"] = []
