@@ -2,7 +2,9 @@
 
 Publishers are held up for milliseconds at a time, so a look at the present would nearly always
 find nothing. RabbitMQ therefore goes on showing `flow` for a while after each time: five seconds
-for a connection, one for a channel or queue. Here it counts from the end of the last time.
+for a connection, one for a channel or queue. Then a connection that is held every two seconds shows
+`flow`, and its channel mostly does not, which blames the wrong stage. So here the API shows all
+three for five seconds (telemetry, for one), counted from the end of the last time.
 
 Pressure travels upstream. A stage that cannot keep up holds those before it, so the last one
 that shows `flow` is just before the bottleneck:
