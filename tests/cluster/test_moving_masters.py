@@ -158,12 +158,21 @@ def test_4_13_a_master_without_synchronised_mirror_stays_until_one_of_the_named_
     cluster.stop_mirroring(name)
 
 
-def test_4_14_a_queue_whose_nodes_are_all_replaced_moves_by_way_of_its_synchronised_mirror(
+def test_4_14_a_queue_whose_nodes_are_all_replaced_is_handed_over_once(
     cluster: MirroredCluster, queue: Placed, open_on: OpenOn
 ) -> None:
+    """Its mirror is in sync, but goes: the master stays until a node that is named can lead."""
     publish_all(open_on(cluster.nodes[0], confirms=True), queue.name, numbered(*range(50)))
+    before = cluster.group(queue.name)
+    queue.put(2, **{"ha-sync-mode": "manual"})
+    eventually(lambda: _copies(cluster, queue.name) == {0, 2}, "the master is kept")
+    assert queue.place == (0, {0})
     queue.put(2)
     queue.await_place(2)
+    after = cluster.group(queue.name)
+    assert before is not None
+    assert after is not None
+    assert after.epoch == before.epoch + 1
     reader = open_on(cluster.nodes[2])
     assert [body for body, _ in drain(reader, queue.name)] == numbered(*range(50))
 

@@ -1,8 +1,10 @@
 """Which nodes should hold a copy of a queue: the `ha-*` keys of its policy. Pure.
 
-The answer names a master and mirrors. It differs from the present master in one case only: with
-`ha-mode: nodes`, when the master is not among the nodes and somebody in sync can take over. A queue
-never leaves its only good copy behind.
+The answer names a master and mirrors. The master differs from the present one in one case only:
+with `ha-mode: nodes`, when the master is not on one of these nodes and a mirror in sync is. Until
+then the master stays, besides the nodes that are named: there is one hand-over, and a queue never
+leaves its only good copy behind. RabbitMQ hands over to any mirror in sync at once, and later a
+second time to one that is named.
 """
 
 from __future__ import annotations
@@ -110,11 +112,8 @@ def _exactly(
 def _among(
     nodes: Sequence[str], present: Copies, synced: Sequence[str], running: Sequence[str]
 ) -> Copies:
-    listed = nodes if synced else sorted({*nodes, present.master})
-    available = [node for node in dict.fromkeys(listed) if node in running]
-    if not available:
-        return Copies(present.master)
     master = present.master
-    if synced and master not in available:
-        master = next((node for node in available if node in synced), synced[0])
+    available = [node for node in dict.fromkeys(nodes) if node in running]
+    if master not in available:
+        master = next((node for node in available if node in synced), master)
     return Copies(master, tuple(node for node in available if node != master))

@@ -182,6 +182,18 @@ def test_a_master_stays_while_no_listed_node_is_in_sync() -> None:
     assert steps(view, led(group_on("ab", insync="a"))) == [Invite("c")]
 
 
+def test_4_14_a_master_whose_nodes_are_all_replaced_stays_until_one_that_is_listed_can_lead() -> (
+    None
+):
+    """Its mirror goes, though it is in sync: there is one hand-over."""
+    view = served(nodes_policy("c", "d"))
+    expel = ExpelMember(member_of("b").id, is_unwanted=True)
+    assert steps(view, led(group_on("ab"))) == [Invite("c"), Invite("d"), expel]
+    assert steps(view, led(group_on("acd", insync="a"))) == []
+    hand_over = HandOverTo(member_of("d").id, keeps_copy=False)
+    assert steps(view, led(group_on("acd", insync="ad"))) == [hand_over]
+
+
 def test_a_master_that_is_handing_over_does_not_begin_again() -> None:
     view = served(nodes_policy("b"))
     assert steps(view, led(group_on("ab"), is_handing_over=True)) == []

@@ -75,9 +75,10 @@ def test_4_12_it_moves_to_the_one_that_is_listed_not_to_the_first_in_sync() -> N
     assert want(nodes("c"), "abc", "bc") == "c"
 
 
-def test_nobody_listed_is_in_sync_so_one_that_is_bridges() -> None:
-    """4-14: [A,B] to [C,D] with B in sync."""
-    assert want(nodes("cd"), "ab", "b") == "bcd"
+def test_4_14_the_master_stays_while_nobody_listed_is_in_sync() -> None:
+    """[A,B] to [C,D] with B in sync: one hand-over, when C or D has everything."""
+    assert want(nodes("cd"), "ab", "b") == "acd"
+    assert want(nodes("cd"), "acd", "d") == "dc"
 
 
 def exactly(count: int) -> Mirroring:
