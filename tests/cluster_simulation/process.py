@@ -80,6 +80,7 @@ CONFIG: Final = {
     "sync_max_throughput": "0",
     "sync_batch_size": 3,
     "sync_is_blocking": False,
+    "mirror_timeout_ms": 3_000,
 }
 
 # The keeper of sessions reads a clock that no test owns: in a process of a world it is the world's.
@@ -326,8 +327,8 @@ class Process:
     def link_up(self, node: str) -> None:
         self.shell.tell(LinkUp(node))
 
-    def link_down(self, node: str) -> None:
-        self.shell.tell(LinkDown(node))
+    def link_down(self, node: str, silent_ms: int) -> None:
+        self.shell.tell(LinkDown(node, silent_ms))
 
     def mirror_frame(self, body: bytes) -> None:
         self.shell.tell(FrameArrived(body))

@@ -46,7 +46,11 @@ class LinkUp:
 
 @dataclass(frozen=True, slots=True)
 class LinkDown:
+    """The link to a node broke, or could not be made."""
+
     node: str
+    silent_ms: int = 0
+    """Time for which the link had brought nothing; 0 if it was closed, or reset."""
 
 
 @dataclass(frozen=True, slots=True)

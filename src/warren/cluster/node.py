@@ -114,7 +114,8 @@ class ClusterNode:
         self._files = parts.files
         self._by_uid: dict[str, NodeReplica] = {}
         self._member_numbers = count(1)
-        self.reachability = Reachability(parts.view, parts.effects, self.replicas)
+        limit_ms = parts.sync.terms.mirror_timeout_ms
+        self.reachability = Reachability(parts.view, parts.effects, self.replicas, limit_ms)
         self._kept = KeptCopies(parts.view.name)
         self._invitations: dict[QueueName, BecomeMirror] = {}
         """The last one for each queue that this node cannot follow yet."""
@@ -293,11 +294,11 @@ class ClusterNode:
         match event:
             case LinkUp():
                 self._link_up(node)
-            case LinkDown():
+            case LinkDown(_, silent_ms):
                 self.view.linked.discard(node)
                 for host in tuple(self.replicas.values()):
                     host.replica.link_down(node)
-                self.reachability.link_down(node)
+                self.reachability.link_down(node, silent_ms)
             case LinkGivenUp():
                 self.view.given_up.add(node)
                 for name in names_led_by(self.view, node):

@@ -20,23 +20,31 @@ from warren.model.records import QueueName
 from warren.policy.wanted_copies import mirroring_of
 from warren.replication.reach import better_placed, blocking_members, is_believed
 
-SUSPECT_MS: Final = 2_000
-"""A member that there is no link to for so long is expelled: confirms wait for it."""
+GRACE_MS: Final = 250
+"""Time for another link after one that was silent too long: it may be the link alone that broke."""
 
 _log = EventLog("mirror")
 
 
 class Reachability:
-    """`replicas` are those of this node, by queue."""
+    """`replicas` are those of this node, by queue.
+
+    A member that was silent, or had no link, for `limit_ms` is expelled: confirms wait for it.
+    """
 
     def __init__(
-        self, view: ClusterView, effects: Effects, replicas: Mapping[QueueName, NodeReplica]
+        self,
+        view: ClusterView,
+        effects: Effects,
+        replicas: Mapping[QueueName, NodeReplica],
+        limit_ms: int,
     ) -> None:
         self.unreachable: set[str] = set()
-        """Nodes that have a session, and no link from here for `SUSPECT_MS` and longer."""
+        """Nodes that have a session, and nothing was heard of them here for `limit_ms`."""
         self._view = view
         self._effects = effects
         self._replicas = replicas
+        self._limit_ms = limit_ms
         self._timers: dict[str, int] = {}
 
     def link_up(self, node: str) -> None:
@@ -48,15 +56,16 @@ class Reachability:
             self.unreachable.discard(node)
             self._effects.add(PublishState())
 
-    def link_down(self, node: str) -> None:
+    def link_down(self, node: str, silent_ms: int = 0) -> None:
+        """Begin to count; the time for which the link brought nothing before counts, too."""
         if node not in self._timers:
-            self._look_later(node)
+            self._look_later(node, max(self._limit_ms - silent_ms, GRACE_MS))
 
-    def _look_later(self, node: str) -> None:
-        self._timers[node] = self._effects.call_later(SUSPECT_MS, lambda: self._look(node))
+    def _look_later(self, node: str, delay_ms: int) -> None:
+        self._timers[node] = self._effects.call_later(delay_ms, lambda: self._look(node))
 
     def _look(self, node: str) -> None:
-        self._look_later(node)
+        self._look_later(node, self._limit_ms)
         if node not in self.unreachable:
             self.unreachable.add(node)
             self._effects.add(PublishState())

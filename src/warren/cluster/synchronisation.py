@@ -8,6 +8,7 @@ from typing import Protocol
 
 from warren.cluster.effects import Effects
 from warren.cluster.group_events import GroupEvents
+from warren.model.limits import MIRROR_TIMEOUT_MS
 from warren.model.logs import EventLog
 from warren.model.records import QueueName, describe_queue
 from warren.policy.wanted_copies import Mirroring, mirroring_of
@@ -32,13 +33,15 @@ class SyncSurroundings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SyncTerms:
-    """Settings of the node: `mirroring_sync_*`."""
+    """Settings of the node: `mirroring_sync_*` and `warren.mirror_timeout`."""
 
     batch_size: int
     bytes_per_s: int
     """0: as fast as mirrors take it."""
     is_blocking: bool
     """The queue waits while its mirrors are synchronised, as RabbitMQ's does."""
+    mirror_timeout_ms: int = MIRROR_TIMEOUT_MS
+    """A mirror that could not be reached for so long is expelled."""
 
 
 class Synchronisation:

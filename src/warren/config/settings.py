@@ -46,6 +46,7 @@ from warren.config.values import (
 )
 from warren.flow.memory import PAGING_RATIO_DEFAULT
 from warren.flow.units import parse_size
+from warren.model.limits import MIRROR_TIMEOUT_MS
 from warren.model.logs import LEVELS
 from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
 from warren.storage.disk.sizes import DEFAULT_SIZES, StorageSizes
@@ -258,6 +259,10 @@ class Config:
     sync_is_blocking: bool = setting(
         "warren.mirroring_sync_blocking", switch, False,
         "true: a queue is blocked while its mirrors are synchronised, as in RabbitMQ",
+    )  # fmt: skip
+    mirror_timeout_ms: int = setting(
+        "warren.mirror_timeout", whole_number(1_000, 3_600_000), MIRROR_TIMEOUT_MS,
+        "time without a word from a mirror, in ms, after which its master expels it",
     )  # fmt: skip
     partition_handling: str = setting(
         "cluster_partition_handling", one_of(*STRATEGIES), PAUSE_MINORITY,

@@ -320,8 +320,8 @@ class Cluster:
     def link_up(self, node: str) -> None:
         self.shell.tell(LinkUp(node))
 
-    def link_down(self, node: str) -> None:
-        self.shell.tell(LinkDown(node))
+    def link_down(self, node: str, silent_ms: int) -> None:
+        self.shell.tell(LinkDown(node, silent_ms))
 
     def mirror_frame(self, body: bytes) -> None:
         self.shell.tell(FrameArrived(body))

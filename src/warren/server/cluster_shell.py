@@ -302,4 +302,6 @@ def sync_terms(config: Config) -> SyncTerms:
         # No limit, as RabbitMQ has it.
         _log.warning("mirroring_sync_max_throughput is ignored", reason=error)
         bytes_per_s = 0
-    return SyncTerms(config.sync_batch_size, bytes_per_s, config.sync_is_blocking)
+    return SyncTerms(
+        config.sync_batch_size, bytes_per_s, config.sync_is_blocking, config.mirror_timeout_ms
+    )

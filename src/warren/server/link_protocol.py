@@ -34,8 +34,18 @@ PULSE_S: Final = 0.5
 # A link that brings nothing for this many pulses in a row is as good as broken. Pulses are counted,
 # not seconds: a node that was itself held up for that long must not blame its links.
 SILENT_PULSES_MAX: Final = 5
+SILENT_PULSES_MIN: Final = 2
 
 _log = EventLog("link")
+
+
+def silent_pulses_max(limit_ms: int) -> int:
+    """Pulses without an answer after which a link is given up, of nodes that may be silent so long.
+
+    One pulse less than that: there is time for another link before the node is expelled.
+    """
+    pulses = round(limit_ms / 1000 / PULSE_S) - 1
+    return min(max(pulses, SILENT_PULSES_MIN), SILENT_PULSES_MAX)
 
 
 class Machine(Protocol):
@@ -62,6 +72,9 @@ class LinkProtocol(asyncio.Protocol):
         self._reader.stepwise = True
         self._transport: asyncio.Transport | None = None
         self._octets_seen = 0
+        self.silent_pulses_max = SILENT_PULSES_MAX
+        self.silent_ms = 0
+        """Time for which it had brought nothing when it was given up; 0 if that was not why."""
         self._silent_pulses = 0
         self._reason = "the other side closed it"
         self.error: Exception | None = None
@@ -156,8 +169,9 @@ class LinkProtocol(asyncio.Protocol):
         if self._reader.octets != self._octets_seen:
             self._silent_pulses = 0
             self._octets_seen = self._reader.octets
-        if self._silent_pulses >= SILENT_PULSES_MAX:
-            self.abort(f"silence for {SILENT_PULSES_MAX * PULSE_S:g} s")
+        if self._silent_pulses >= self.silent_pulses_max:
+            self.silent_ms = int(self._silent_pulses * PULSE_S * 1000)
+            self.abort(f"silence for {self._silent_pulses * PULSE_S:g} s")
             return
         self.say(Ping())
         self._schedule_pulse()

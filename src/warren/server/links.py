@@ -45,7 +45,7 @@ from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import Deliveries
 from warren.queues.queue import Queue
 from warren.server.context import ConnectionContext
-from warren.server.link_protocol import LinkProtocol
+from warren.server.link_protocol import LinkProtocol, silent_pulses_max
 from warren.server.served_inquiries import Answerer, ServedInquiries, nobody_answers
 from warren.server.sockets import address_of, bind
 from warren.server.tls.acceptor import TlsAcceptor, TlsSide
@@ -94,7 +94,9 @@ class LinkListener(Protocol):
 
     def link_up(self, node: str) -> None: ...
 
-    def link_down(self, node: str) -> None: ...
+    def link_down(self, node: str, silent_ms: int) -> None:
+        """The link broke, having brought nothing for so long before, or could not be made."""
+        ...
 
     def mirror_frame(self, body: bytes) -> None: ...
 
@@ -176,6 +178,8 @@ class AskedNode:
         """Publishes are numbered for as long as this object lives: it is one asker."""
         self._refusals = 0
         self._has_stood = False
+        self._silent_ms = 0
+        """Time for which the last link brought nothing before it was given up."""
         self._task = loop.create_task(self._keep_linked())
 
     def close(self) -> None:
@@ -209,9 +213,9 @@ class AskedNode:
                 reason = await lost
                 self.asker.disconnected()
                 linked_at = loop.time()
-                self._links.listener.link_down(self.name)
+                self._links.listener.link_down(self.name, self._silent_ms)
             elif not self._has_stood:
-                self._links.listener.link_down(self.name)  # it never was up, and may never be
+                self._links.listener.link_down(self.name, 0)  # it never was up, and may never be
             _log.warning(
                 "cannot connect to node", node=self.name, address=self.address, reason=reason
             )
@@ -247,6 +251,7 @@ class AskedNode:
 
         def on_lost(reason: str) -> None:
             self._link = None
+            self._silent_ms = link.silent_ms
             is_for_good = link.is_refused_for_good
             if isinstance(link.error, ssl.SSLError):
                 reason = explain_asking(self.name, link.error)
@@ -352,7 +357,9 @@ class Links:
 
     def new_link(self, is_client: bool) -> LinkProtocol:
         config = self.context.config
-        return LinkProtocol(self.context.flush_scheduler, config.max_message_size, is_client)
+        link = LinkProtocol(self.context.flush_scheduler, config.max_message_size, is_client)
+        link.silent_pulses_max = silent_pulses_max(config.mirror_timeout_ms)
+        return link
 
     # Other nodes, as their sessions come and go.
 

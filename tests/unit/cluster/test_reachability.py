@@ -20,7 +20,8 @@ from warren.cluster.actions import PublishState, TellNode
 from warren.cluster.events import LinkDown, LinkUp, NewsArrived
 from warren.cluster.link.control import OutOfReach
 from warren.cluster.node_replica import NodeReplica
-from warren.cluster.reachability import SUSPECT_MS
+from warren.cluster.reachability import GRACE_MS
+from warren.model.limits import MIRROR_TIMEOUT_MS as LIMIT_MS
 from warren.replication.group_record import GroupRecord, add_right_of, node_of
 
 
@@ -56,7 +57,7 @@ def test_a_master_expels_a_mirror_that_it_cannot_reach(world: MachineWorld) -> N
     """Confirms wait for it. A link that is down for a moment is no reason."""
     world.led("bc")
     world.tell(LinkDown("c"))
-    assert proposed(world.advance(SUSPECT_MS - 1)) == []
+    assert proposed(world.advance(LIMIT_MS - 1)) == []
     assert expelled(world.advance(1), world.group) == ["c"]
 
 
@@ -65,13 +66,25 @@ def test_a_link_that_comes_back_in_time_is_forgotten(world: MachineWorld) -> Non
     world.tell(LinkDown("b"))
     world.tell(LinkDown("c"))
     world.tell(LinkUp("b"))
-    assert expelled(world.advance(SUSPECT_MS), world.group) == ["c"]
+    assert expelled(world.advance(LIMIT_MS), world.group) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "left_ms"), [(2_500, LIMIT_MS - 2_500), (LIMIT_MS + 500, GRACE_MS)]
+)
+def test_the_time_counts_for_which_a_link_was_silent_before_it_broke(
+    world: MachineWorld, silent_ms: int, left_ms: int
+) -> None:
+    world.led("bc")
+    world.tell(LinkDown("c", silent_ms))
+    assert proposed(world.advance(left_ms - 1)) == []
+    assert expelled(world.advance(1), world.group) == ["c"]
 
 
 def test_a_mirror_tells_its_master_of_its_neighbour(world: MachineWorld) -> None:
     host = mirror_between(world)
     world.tell(LinkDown("c"))
-    actions = world.advance(SUSPECT_MS)
+    actions = world.advance(LIMIT_MS)
     report = OutOfReach(host.replica.uid, host.replica.me.id, member_of("c").id)
     assert reports(actions) == [("b", report)]
     assert proposed(actions) == []
@@ -82,35 +95,35 @@ def test_a_neighbour_that_stays_out_of_reach_is_told_of_again(world: MachineWorl
     mirror_between(world)
     world.tell(LinkDown("c"))
     world.tell(LinkDown("c"))
-    assert len(reports(world.advance(3 * SUSPECT_MS))) == 3
+    assert len(reports(world.advance(3 * LIMIT_MS))) == 3
 
 
 def test_a_mirror_says_nothing_about_its_master(world: MachineWorld) -> None:
     """A leader dies by its session, or leaves by itself."""
     mirror_between(world)
     world.tell(LinkDown("b"))
-    assert reports(world.advance(SUSPECT_MS)) == []
+    assert reports(world.advance(LIMIT_MS)) == []
 
 
 def test_a_node_whose_session_has_ended_is_not_looked_at_any_more(world: MachineWorld) -> None:
     """Its members die by their session."""
     world.led("bc")
     world.tell(LinkDown("b"))
-    world.advance(SUSPECT_MS)
+    world.advance(LIMIT_MS)
     assert world.node.reachability.unreachable == {"b"}
     actions = world.changed(session_change("b", ""))
     assert PublishState() in actions
     assert world.node.reachability.unreachable == set()
-    assert only(world.advance(3 * SUSPECT_MS), PublishState) == []
+    assert only(world.advance(3 * LIMIT_MS), PublishState) == []
 
 
 def test_all_nodes_are_told_whom_this_one_cannot_reach_when_that_changes(
     world: MachineWorld,
 ) -> None:
     world.tell(LinkDown("b"))
-    assert only(world.advance(SUSPECT_MS), PublishState) == [PublishState()]
+    assert only(world.advance(LIMIT_MS), PublishState) == [PublishState()]
     assert world.node.reachability.unreachable == {"b"}
-    assert only(world.advance(SUSPECT_MS), PublishState) == []
+    assert only(world.advance(LIMIT_MS), PublishState) == []
     assert only(world.tell(LinkUp("b")), PublishState) == [PublishState()]
     assert only(world.tell(LinkUp("b")), PublishState) == []
 
@@ -148,7 +161,7 @@ def test_silence_alone_moves_no_master(world: MachineWorld) -> None:
     """A node that is cut off from everybody cannot say so, and its session ends soon."""
     world.led("bc", insync="b")
     world.tell(LinkDown("c"))
-    world.advance(SUSPECT_MS)
+    world.advance(LIMIT_MS)
     assert not world.host.replica.is_handing_over
 
 
@@ -178,7 +191,7 @@ def test_a_replica_that_has_stopped_says_nothing(world: MachineWorld) -> None:
     host = mirror_between(world)
     host.replica.is_stopped = True
     world.tell(LinkDown("c"))
-    assert reports(world.advance(SUSPECT_MS)) == []
+    assert reports(world.advance(LIMIT_MS)) == []
     host.replica.record = replace(world.group, leader="x/1/1")
     host.replica.is_stopped = False
-    assert reports(world.advance(SUSPECT_MS)) == []
+    assert reports(world.advance(LIMIT_MS)) == []

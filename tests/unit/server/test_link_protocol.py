@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from warren.cluster.reachability import SUSPECT_MS
+from warren.model.limits import MIRROR_TIMEOUT_MS
 from warren.server import link_protocol
 from warren.server.flush_scheduler import FlushScheduler
-from warren.server.link_protocol import PULSE_S, SILENT_PULSES_MAX, LinkProtocol
+from warren.server.link_protocol import (
+    PULSE_S,
+    SILENT_PULSES_MAX,
+    LinkProtocol,
+    silent_pulses_max,
+)
 
 PULSE_HERE_S = 0.01
-HELD_UP_S_MAX = 7.0
-"""No cut holds a queue up longer: see docs/OPERATIONS.md."""
 MACHINE: Any = SimpleNamespace(process=lambda events: None)
 
 
@@ -24,9 +27,13 @@ def link() -> LinkProtocol:
     return LinkProtocol(FlushScheduler(asyncio.get_running_loop()), 1_000_000, is_client=True)
 
 
-def test_a_silent_node_is_put_out_in_time() -> None:
-    noticed_s = (SILENT_PULSES_MAX + 1) * PULSE_S
-    assert noticed_s + SUSPECT_MS / 1000 <= HELD_UP_S_MAX - 2, "two seconds are left to act"
+@pytest.mark.parametrize(
+    ("limit_ms", "pulses"), [(1_000, 2), (2_000, 3), (MIRROR_TIMEOUT_MS, 5), (60_000, 5)]
+)
+def test_a_silent_link_is_given_up_before_its_node_is_expelled(limit_ms: int, pulses: int) -> None:
+    """So another link may be made in time; the shortest limit leaves none."""
+    assert silent_pulses_max(limit_ms) == pulses
+    assert pulses * PULSE_S * 1000 <= limit_ms
 
 
 async def test_a_link_that_brings_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +45,7 @@ async def test_a_link_that_brings_nothing_is_given_up(monkeypatch: pytest.Monkey
     protocol.begin(MACHINE)
     async with asyncio.timeout(30):
         assert await lost == f"silence for {SILENT_PULSES_MAX * PULSE_HERE_S:g} s"
+    assert protocol.silent_ms == SILENT_PULSES_MAX * PULSE_HERE_S * 1000
     theirs.close()
 
 
