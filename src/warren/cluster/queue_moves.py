@@ -17,7 +17,8 @@ from warren.cluster.link.client import Answer, LinkClient
 from warren.cluster.link.consumer import LinkConsumer
 from warren.cluster.link.control import OpenQueue
 from warren.cluster.link.publishes import LinkPublishes
-from warren.cluster.link.remote_queue import RemoteQueue, Unconfirmed
+from warren.cluster.link.remote_queue import RemoteQueue
+from warren.cluster.link.unconfirmed import Unconfirmed
 from warren.cluster.masters import Place, Whereabouts
 from warren.cluster.node_replica import OpenLevel
 from warren.flow.brake import Brake

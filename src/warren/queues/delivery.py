@@ -167,6 +167,26 @@ class Deliveries:
             holder.awaits_room = True
             self.waiting.append(holder)
 
+    def void(self, consumer: Holder, former: Holder) -> None:
+        """Free the windows that a consumer's deliveries hold: another master delivers them again.
+
+        The client still settles them under their tags, to no effect: `former` has them from now on.
+        """
+        count = 0
+        for queued in self.unacked.values():
+            if queued.holder is consumer:
+                queued.holder = former
+                count += 1
+        if not count:
+            return
+        former.unacked += count
+        consumer.unacked -= count
+        if consumer.counts_for_prefetch:
+            self.prefetch_used -= count
+        if consumer.is_parked:
+            self.await_room(consumer)
+        self.wake_waiting()
+
     def wake_waiting(self) -> None:
         """Wake parked consumers, longest waiting first, while the shared window has room.
 

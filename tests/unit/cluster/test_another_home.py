@@ -228,3 +228,63 @@ async def test_who_waits_for_a_home_hears_that_the_queue_is_deleted(
     remote.delete()
     with pytest.raises(QueueGone):
         await asyncio.wait_for(question, 60)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_a_consumer_whose_prefetch_is_full_is_sent_all_of_it_again_by_the_next_home(
+    link: LinkWorld, other: LinkWorld, is_shared: bool
+) -> None:
+    """To settle what the first home sent is no mistake, and has no effect."""
+    remote, first, second = await mirrored(link, other)
+    client = RemoteClient()
+    client.deliveries.prefetch_limit = 2 * is_shared
+    consumer = client.consumer(remote, prefetch=2 * (not is_shared))
+    for body in (b"1", b"2", b"3"):
+        first.publish(message(body), None, 0)
+        second.publish(message(body), None, 0)
+    await link.ask(remote.start_consumer(consumer, nothing))
+    assert client.bodies() == [b"1", b"2"]
+    link.cut()
+    remote.move(other.asker)
+    other.move()
+    await other.ask(remote.resume_consumers())
+    assert client.bodies() == [b"1", b"2"]
+    client.deliveries.ack(2, multiple=True)
+    other.move()
+    assert (client.bodies(), second.backing.unacked_count) == ([], 2 + is_shared)
+    client.deliveries.ack(4, multiple=True)
+    other.move()
+    assert (client.bodies(), second.backing.unacked_count) == ([b"3"], 1)
+
+
+async def test_a_consumer_that_comes_home_with_its_prefetch_full_has_room(
+    link: LinkWorld, other: LinkWorld
+) -> None:
+    remote, first, _ = await mirrored(link, other)
+    client = RemoteClient()
+    consumer = client.consumer(remote, prefetch=1)
+    first.publish(message(b"1"), None, 0)
+    first.publish(message(b"2"), None, 0)
+    await link.ask(remote.start_consumer(consumer, nothing))
+    assert (client.bodies(), consumer.can_take()) == ([b"1"], False)
+    remote.give_up_here()
+    assert consumer.can_take()
+    client.deliveries.ack(1, multiple=False)
+    assert consumer.unacked == 0
+
+
+async def test_an_acknowledgement_that_is_not_committed_counts_until_it_is(
+    link: LinkWorld, other: LinkWorld
+) -> None:
+    """A transaction has taken the delivery from the channel: its commit releases it."""
+    remote, first, _ = await mirrored(link, other)
+    client = RemoteClient()
+    consumer = client.consumer(remote, prefetch=2)
+    first.publish(message(b"1"), None, 0)
+    first.publish(message(b"2"), None, 0)
+    await link.ask(remote.start_consumer(consumer, nothing))
+    taken_out = client.deliveries.take(1, multiple=False)
+    link.cut()
+    assert consumer.unacked == 1
+    client.deliveries.settle_acked(taken_out)
+    assert consumer.unacked == 0

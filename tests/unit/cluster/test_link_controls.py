@@ -35,8 +35,9 @@ from warren.cluster.link.control import (
     encode_acked,
     encode_control,
 )
-from warren.cluster.link.remote_queue import RemoteQueue, Unconfirmed
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.link.stream_places import StreamPlaces
+from warren.cluster.link.unconfirmed import Unconfirmed
 from warren.metadata.store import MetadataError
 from warren.model.errors import QueueGone, SoftError
 from warren.model.fields import Table

@@ -269,7 +269,8 @@ async def test_clients_of_a_deposed_master_wait_for_its_successor(
     host = await world.lead()
     queue, master = world.vhost.queues["q"], host.replica.master
     client = RemoteClient()
-    queue.add_consumer(Consumer(queue, client.deliveries, "tag", False, 1))
+    consumer = Consumer(queue, client.deliveries, "tag", False, 1)
+    queue.add_consumer(consumer)
     me, other = host.replica.record.members[0], member_of("b", 2)
     group = replace(
         led_by(me, other), uid=host.replica.uid, view=50, epoch=host.replica.record.epoch
@@ -294,6 +295,7 @@ async def test_clients_of_a_deposed_master_wait_for_its_successor(
     assert [entry.sequence for entry in world.remote.unconfirmed] == [1]
     assert len(world.remote.consumers) == 1
     assert (outcomes.confirms, outcomes.refusals) == ([], [])
+    assert (client.bodies(), consumer.can_take()) == ([b"1"], True)
 
 
 async def test_a_priority_queue_keeps_a_copy_of_each_level(world: ShellWorld) -> None:

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint16_t, uint64_t
+from warren.cluster.link.unconfirmed cimport Unconfirmed
 from warren.flow.credit cimport Credit
 from warren.queues.boundary cimport AbstractQueue
 from warren.queues.consumers cimport Consumer as ConsumerType
@@ -9,13 +10,6 @@ from warren.wire._codec cimport (
     OutputBuffer as OutputType,
     QueuedMessage as QueuedType,
 )
-
-
-cdef class Unconfirmed:
-    cdef public uint64_t number
-    cdef public object publisher
-    cdef public uint64_t sequence
-    cdef public MessageType message
 
 
 cdef class RemoteQueue(AbstractQueue):

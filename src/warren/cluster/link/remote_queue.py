@@ -29,6 +29,7 @@ from warren.cluster.link.control import (
 )
 from warren.cluster.link.failover import master_down, wants_cancel_on_failover
 from warren.cluster.link.stream_places import StreamPlaces
+from warren.cluster.link.unconfirmed import Unconfirmed
 from warren.cluster.link.waiting_publishes import Waiting
 from warren.model.counters import MessageCounters
 from warren.model.errors import AmqpError, SoftError
@@ -40,6 +41,7 @@ from warren.queues.boundary import (
     TAKEN,
     AbstractQueue,
     Fetched,
+    Holder,
     Publisher,
     QueueCounts,
     Until,
@@ -57,18 +59,6 @@ _NACK: Final = Struct(">HHQB")
 _REQUEUE: Final = 2
 # A quarter of the window at a time: often enough to keep it open, seldom enough to be cheap.
 GRANT_DELIVERIES: Final = LINK_WINDOW_DELIVERIES // 4
-
-
-class Unconfirmed:
-    """A publish on its way: our number of it, and the publisher with its own."""
-
-    def __init__(
-        self, number: int, publisher: Publisher | None, sequence: int, message: Message
-    ) -> None:
-        self.number = number
-        self.publisher = publisher
-        self.sequence = sequence
-        self.message = message
 
 
 class RemoteQueue(AbstractQueue):
@@ -172,8 +162,18 @@ class RemoteQueue(AbstractQueue):
         if self.is_mirrored:
             for held in self._held.values():
                 held.clear()
+            self._void_deliveries()
         else:
             self._cancel_consumers()
+
+    def _void_deliveries(self) -> None:
+        """Stop counting what consumers have towards their prefetch: all of it is delivered again.
+
+        A stream goes on behind it instead.
+        """
+        if self._places is None:
+            for consumer in (*self.consumers.values(), *self._resuming):
+                consumer.deliveries.void(consumer, Holder(self))
 
     def _note_sent(self) -> None:
         if self.output is not None:
@@ -209,6 +209,7 @@ class RemoteQueue(AbstractQueue):
             consumer.queue = self
             self.consumers[self._new_consumer_name()] = consumer
         self._cancel_those_who_asked()
+        self._void_deliveries()
         if self.unconfirmed or self.consumers:
             self.asker.open(self)
 
@@ -217,6 +218,7 @@ class RemoteQueue(AbstractQueue):
         self.is_here = True
         self._note_sent()
         self._cancel_those_who_asked()
+        self._void_deliveries()
         consumers = [*self.consumers.values(), *self._resuming]
         if self._places is not None:
             for consumer in consumers:
