@@ -6,8 +6,10 @@ other nodes see no more of it than of a move.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
@@ -160,6 +162,26 @@ def test_6_02_what_becomes_of_queues_without_synchronised_mirror_when_their_node
     assert _declared(reader, "waiting") is reader
     assert [body for body, _ in drain(reader, "waiting")] == numbered(*range(10))
     _forget(cluster, *policies)
+
+
+def test_a_queue_that_is_down_is_said_to_be_on_the_node_that_has_it(
+    cluster: MirroredCluster, name: str, open_on: OpenOn
+) -> None:
+    """It was declared at the first node, which answers, and has moved to the third since."""
+    first, second, third = cluster.nodes
+    _declared(open_on(first), name)
+    there = {"ha-mode": "nodes", "ha-params": [third.name], "ha-sync-mode": "automatic"}
+    cluster.mirror(name, f"^{name}$", there)
+    eventually(lambda: _nodes(cluster, name) == {third.name}, "it moves")
+    third.kill()
+    said = (
+        f"home node '{third.name}' of durable queue '{name}' in vhost '/' is down or inaccessible"
+    )
+    for node in (first, second):
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=re.escape(said)):
+            _declared(open_on(node), name)
+    cluster.start_all()
+    _forget(cluster, name)
 
 
 def test_4_08_and_4_37_nodes_that_join_and_die_keep_the_number_of_copies(

@@ -16,7 +16,7 @@ from cluster_chaos.world import ChaosNode
 RETRY_S: Final = 0.3
 JOIN_S_MAX: Final = 90.0
 INTERNAL_ERROR: Final = 541
-HOME_DOWN: Final = "is down or inaccessible"
+HOME_DOWN: Final = "down or inaccessible"
 # Errors that no fault explains: they are about what the client asked for.
 OWN_FAULTS: Final = frozenset({402, 403, 405, 406, 502, 503, 504, 505, 530, 540, INTERNAL_ERROR})
 

@@ -126,9 +126,13 @@ class AwaitMaster:
 
 @dataclass(frozen=True, slots=True)
 class LoseMaster:
-    """The queue has no master and none is to come: tell clients that it is down."""
+    """The queue has no master and none is to come: tell clients that it is down.
+
+    `homes` are the nodes with a copy that could lead.
+    """
 
     name: QueueName
+    homes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Whereabouts(NamedTuple):
     place: Place
     node: str = ""
     is_mirrored: bool = False
+    homes: tuple[str, ...] = ()
+    """Nodes with a copy that could lead, of a mirrored queue that is lost."""
 
 
 def locate(view: ClusterView, record: QueueRecord, missing_at: str = "") -> Whereabouts:
@@ -38,7 +40,13 @@ def locate(view: ClusterView, record: QueueRecord, missing_at: str = "") -> Wher
         return Whereabouts(Place.ELSEWHERE, node, is_mirrored)
     if is_mirrored:
         return Whereabouts(Place.AWAITED, is_mirrored=True)
-    return Whereabouts(Place.LOST)
+    return Whereabouts(Place.LOST, homes=homes_of(view, record))
+
+
+def homes_of(view: ClusterView, record: QueueRecord) -> tuple[str, ...]:
+    """Nodes that have, or had when last seen, all that was confirmed; none if not mirrored."""
+    group = view.group_of((record.vhost, record.name))
+    return () if group is None else tuple(dict.fromkeys(map(node_of, group.insync)))
 
 
 def may_have_master(view: ClusterView, record: QueueRecord) -> bool:

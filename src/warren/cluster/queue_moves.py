@@ -85,8 +85,8 @@ class QueueMoves:
         self._waiting = LinkClient("", make_answer)
         """Where publishes and questions wait while a mirrored queue has no master."""
         brake.watch(self._waiting.credit)
-        self._lost = LinkClient("", make_answer)
-        self._lost.is_lost = True
+        self._lost: dict[tuple[str, ...], LinkClient] = {}
+        """By nodes that have copies: where mirrored queues are that are down."""
 
     def use_links(self, links: LinksOfNode) -> None:
         """The links are made after this object, which they need."""
@@ -103,7 +103,9 @@ class QueueMoves:
     ) -> RemoteQueue:
         """Make the queue that clients of this node use whose master is another node's."""
         asker = self._waiting
-        if where.place is not Place.AWAITED:
+        if where.homes:
+            asker = self._lost_with(where.homes)
+        elif where.place is not Place.AWAITED:
             asker = self._client_of(where.node or record.node)
         remote = RemoteQueue(record, settings, asker)
         remote.origin = self._clients.new_origin()
@@ -119,6 +121,13 @@ class QueueMoves:
             self._unknown[node].is_lost = True
         return self._unknown[node]
 
+    def _lost_with(self, homes: tuple[str, ...]) -> LinkClient:
+        if homes not in self._lost:
+            asker = self._lost[homes] = LinkClient("", self._make_answer)
+            asker.is_lost = True
+            asker.homes = homes
+        return self._lost[homes]
+
     def redirect(self, name: QueueName, node: str, is_mirrored: bool) -> None:
         queue = self._remote(name)
         if queue is not None:
@@ -131,12 +140,12 @@ class QueueMoves:
             queue.is_mirrored = True
             queue.move(self._waiting)
 
-    def lose_master(self, name: QueueName) -> None:
+    def lose_master(self, name: QueueName, homes: tuple[str, ...]) -> None:
         """Tell clients that wait that the queue is down."""
         queue = self._remote(name)
         if queue is not None:
             queue.is_mirrored = False
-            queue.move(self._lost)
+            queue.move(self._lost_with(homes))
             queue.lost()
 
     def node_connected(self, node: str) -> None:

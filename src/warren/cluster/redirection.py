@@ -9,7 +9,7 @@ from typing import Final
 
 from warren.cluster.actions import AwaitMaster, LoseMaster, Redirect
 from warren.cluster.effects import Effects
-from warren.cluster.masters import Place
+from warren.cluster.masters import Place, homes_of
 from warren.cluster.masters import locate as locate_master
 from warren.cluster.view import ClusterView
 from warren.model.records import QueueName
@@ -55,4 +55,6 @@ class Redirection:
 
     def _lose(self, name: QueueName) -> None:
         self._stop_waiting(name)
-        self._effects.add(LoseMaster(name))
+        record = self._view.topology.record_of(name)
+        homes = () if record is None else homes_of(self._view, record)
+        self._effects.add(LoseMaster(name, homes))

@@ -117,7 +117,7 @@ class ClusterShell:
             RemoveQueues: lambda action: context.spawn(self._remove(action.names)),
             Redirect: lambda a: self.moves.redirect(a.name, a.node, a.is_mirrored),
             AwaitMaster: lambda action: self.moves.await_master(action.name),
-            LoseMaster: lambda action: self.moves.lose_master(action.name),
+            LoseMaster: lambda action: self.moves.lose_master(action.name, action.homes),
             Left: lambda action: self._have_left(),
         }
         self._make_machine()

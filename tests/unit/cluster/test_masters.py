@@ -73,7 +73,7 @@ def test_clients_wait_for_a_master_that_there_has_been_no_link_to_for_long() -> 
 
 def test_a_queue_is_down_if_no_copy_is_on_a_node_that_runs() -> None:
     view, record = world("c", group_on("bd"))
-    assert locate(view, record) == Whereabouts(Place.LOST)
+    assert locate(view, record) == Whereabouts(Place.LOST, homes=("b", "d"))
     assert is_masterless(view, record)
 
 
@@ -83,7 +83,7 @@ def test_a_durable_queue_is_waited_for_if_a_node_that_is_back_had_all_of_it() ->
     view.apply([session_change("b", "2")])
     assert locate(view, record) == AWAITED
     assert not is_masterless(view, record)
-    assert locate(view, replace_durable(record)) == Whereabouts(Place.LOST)
+    assert locate(view, replace_durable(record)) == Whereabouts(Place.LOST, homes=("b",))
 
 
 def replace_durable(record: QueueRecord) -> QueueRecord:

@@ -102,7 +102,7 @@ async def test_a_queue_without_a_master_is_waited_for_and_not_for_ever(
     await world.put_group(led_by(LEADER, member_of("c", 2)))
     await world.end_session("home")
     assert world.remote.publish(message(b"1"), outcomes, 1) == PENDING
-    with pytest.raises(SoftError, match="of durable queue 'q'"):
+    with pytest.raises(SoftError, match="home nodes 'home', 'c' of durable queue 'q'"):
         await asyncio.wait_for(world.remote.counts(), 60)
     assert outcomes.refusals == [1]
 
@@ -113,6 +113,17 @@ async def test_a_queue_that_nobody_can_bring_back_is_down_at_once(
     await world.end_session("home")
     with pytest.raises(SoftError, match="is down or inaccessible"):
         await asyncio.wait_for(world.remote.counts(), 60)
+
+
+async def test_a_queue_that_is_down_when_it_is_made_names_the_nodes_that_have_copies(
+    world: ShellWorld,
+) -> None:
+    """Not the one that it was declared at, which may be the one that answers."""
+    await world.mirror_all()
+    await world.put_group(led_by(member_of("c"), member_of("d", 2)))
+    await world.declare("home")
+    with pytest.raises(SoftError, match="home nodes 'c', 'd' of durable queue 'q' in"):
+        world.remote.require_available()
 
 
 async def test_a_queue_that_a_node_which_is_back_may_have_on_its_disk_is_waited_for(
@@ -170,7 +181,7 @@ async def test_orders_about_queues_that_are_deleted_or_here_change_nothing(
     for name in (NAME, ("/", "deleted"), ("deleted", "q")):
         world.shell.moves.redirect(name, "b", is_mirrored=True)
         world.shell.moves.await_master(name)
-        world.shell.moves.lose_master(name)
+        world.shell.moves.lose_master(name, ("b",))
     assert world.vhost.queues["q"] is queue
 
 

@@ -11,7 +11,7 @@ Pure: events in, frames out. `server/links.py` has the socket.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -103,6 +103,8 @@ class LinkClient:
         listener: LinkClientListener = NOBODY_LISTENS,
     ) -> None:
         self.node = node
+        self.homes: Sequence[str] = (node,) if node else ()
+        """Nodes that clients are told of when questions fail because the queue is down."""
         self.credit = Credit(LINK_UNCONFIRMED_BYTES_MAX, Stage.QUEUE)
         self.is_lost = False
         self.output: OutputBuffer | None = None
@@ -330,7 +332,7 @@ class LinkClient:
 
 
 def _home_down(queue: RemoteQueue) -> SoftError:
-    return master_down(queue.record, queue.asker.node)
+    return master_down(queue.record, queue.asker.homes)
 
 
 def _gone(queue: RemoteQueue) -> QueueGone:

@@ -472,7 +472,7 @@ class RemoteQueue(AbstractQueue):
 
     def require_available(self) -> None:
         if self.asker.is_lost:
-            raise master_down(self.record, self.asker.node)
+            raise master_down(self.record, self.asker.homes)
 
     # What a queue of this node does and this one leaves to its master.
 
