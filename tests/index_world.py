@@ -134,6 +134,10 @@ class IndexWorld:
         self.queue(name).publish(queued)
         return queued
 
+    def begin_at(self, sequence: int, name: str = "q") -> None:
+        """Number what is published from now on from there on, as a master may want a mirror to."""
+        self._sequences[name] = sequence
+
     async def read(
         self, name: str = "q", start: int = 0, end: int = 1 << 40, bytes_max: int = 1 << 30
     ) -> list[QueuedMessage]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from stream_world import StreamWorld, a_message, all_records, until
 from warren.replication.classic.master import MasterBacking
-from warren.replication.classic.rejoining import RetainedMessages
 from warren.replication.classic.sync_pace import SyncSettings
 from warren.replication.classic.synchroniser import SyncEvent
 from warren.replication.stream.copier import StreamCopier
@@ -89,7 +88,7 @@ class StreamCopies:
 
     def begin_with(self, name: str) -> None:
         """A mirror that is there tells what it has."""
-        remains = RetainedMessages(*self.copies[name].mirror.report_retained())
+        remains = self.copies[name].mirror.report_retained()
         self.master.begin_with(name, remains)
 
     async def join_in_sync(self, name: str, copy: Copy | None = None) -> Copy:

@@ -9,11 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 PENDING: Final[dict[int, str]] = {
-    37: "a master that has to leave goes by way of the old mirror: two hand-overs instead of one",
-    59: "a mirror that was not in sync begins empty when it comes back",
-    64: "a consumer with a full prefetch is sent nothing again after failover until it acks",
-    70: "how long a mirror may be silent before it is put out cannot be set",
-    76: "the 404 names the node where the queue was declared, not those that have copies",
     77: "beta, gamma and q2 are always 0",
     79: "unacknowledged messages keep their bodies in memory",
     106: "a queue that is not lazy any more loads nothing",

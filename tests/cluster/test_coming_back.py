@@ -180,3 +180,39 @@ def begin_anew(*nodes: NodeProcess) -> None:
     for node in nodes:
         command = [WARREN, "reset", "--force", "--data-dir", node.data_dir]
         subprocess.run(command, check=True, timeout=60)
+
+
+def lacking(leader: NodeProcess, queue: str) -> dict[str, int | None]:
+    """By node of a mirror: messages that it lacks, as far as the leader knows."""
+    ring = leader.api.get("warren", "queues", "/", queue, "ring").body
+    return {m["node"]: m["lacking"] for m in ring["members"] if not m["is_leader"]}
+
+
+def test_6_10_a_mirror_that_is_not_synchronised_lacks_no_more_after_a_restart(
+    cluster: MirroredCluster,
+) -> None:
+    """Neither by a stop in good order nor by a kill, nor if the master stops and comes back."""
+    one, two, three = cluster.nodes
+    queue = "behind"
+    fill(one, queue, 200)
+    cluster.mirror(queue, f"^{queue}$", {"ha-mode": "all", "ha-sync-mode": "manual"})
+    behind = {two.name: 200, three.name: 200}
+    eventually(lambda: lacking(one, queue) == behind, "it has mirrors that lack everything")
+    publisher = one.channel()
+    publisher.confirm_delivery()
+    publish_all(publisher, queue, numbered(*range(200, 230)))
+    two.stop()
+    three.kill()
+    publish_all(publisher, queue, numbered(*range(230, 240)))
+    two.start()
+    three.start()
+    eventually(lambda: lacking(one, queue) == behind, "they have what they had")
+    one.stop()
+    one.start()
+    eventually(lambda: lacking(one, queue) == behind, "and when the master is back")
+    one.control.ok("sync_queue", queue)
+    cluster.await_in_sync(queue)
+    one.kill()
+    eventually(lambda: cluster.master_node_of(queue) in (two, three), "a mirror leads")
+    assert [body for body, _ in drain(two.channel(), queue)] == numbered(*range(240))
+    cluster.start_all()

@@ -33,7 +33,8 @@ class Written(NamedTuple):
 
 class SavedQueue(NamedTuple):
     written: tuple[Written, ...]
-    used_below: int
+    used: frozenset[int]
+    """Numbers that the disk has heard of, also of messages that are gone."""
 
 
 SavedDisk = dict[str, SavedQueue]
@@ -110,7 +111,7 @@ class SimIndex(ReplicaIndex):
             for s in sorted(kept)
             if kept[s].message.properties.persistent
         ]
-        return SavedQueue(tuple(written), max(self.used, default=-1) + 1)
+        return SavedQueue(tuple(written), frozenset(self.used))
 
     def restore(self, backing: VariableQueue, saved: SavedQueue) -> None:
         """Have a backing go on with what an earlier process left."""
@@ -123,10 +124,10 @@ class SimIndex(ReplicaIndex):
             if is_redelivered:
                 self.delivered.add(sequence)
             self.live[sequence] = queued
-            self.used.add(sequence)
             self.bodies[message.body] = sequence
             entries.append(queued)
-        backing.recover_recent(entries, saved.used_below)
+        self.used |= saved.used
+        backing.recover_recent(entries, max(saved.used, default=-1) + 1)
 
 
 class SimStorage:
@@ -164,7 +165,11 @@ class SimStorage:
 
     def used_below(self, name: str) -> int:
         recovered = self._recovered.get(name)
-        return 0 if recovered is None else recovered.used_below
+        return 0 if recovered is None else max(recovered.used, default=-1) + 1
+
+    def used_from(self, name: str) -> int:
+        recovered = self._recovered.get(name)
+        return 0 if recovered is None else min(recovered.used, default=0)
 
     def forget_unclaimed(self) -> None:
         self._recovered.clear()

@@ -14,7 +14,7 @@ WHERE = {
     "skip-the-lease": ("random", 11),
     "confirm-before-the-last-mirror": ("random", 0),
     "drop-an-alias": ("random", 2),
-    "promote-an-unsynced-mirror": ("random", 11),
+    "promote-an-unsynced-mirror": ("random", 301),
     "forget-a-requeue": ("random", 0),
     "trust-old-marks": ("rolling-restarts", 1),
     "stay-behind-a-cut": ("partial-pause-minority", 0),

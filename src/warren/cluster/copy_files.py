@@ -57,9 +57,10 @@ class CopyFiles:
     def _recovered_level(self, name: QueueName, number: int) -> VariableQueue:
         """Open a level; its next number is the one after all that the disk has ever had."""
         file_name = level_name(name[1], number) if self._has_levels(name) else name[1]
-        used_below = self._storages[name[0]].used_below(file_name)
+        storage = self._storages[name[0]]
+        used_from, used_below = storage.used_from(file_name), storage.used_below(file_name)
         level = self.level(name, number)
-        level.next_sequence = used_below
+        level.begins_at, level.next_sequence = used_from, used_below
         return level
 
     def level(self, name: QueueName, number: int) -> VariableQueue:

@@ -83,7 +83,7 @@ from warren.metadata.store import Change
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.replication.classic.mirror import Mirror
-from warren.replication.classic.rejoining import RetainedMessages
+from warren.replication.classic.retained import RetainedMessages
 from warren.replication.gm.frames import MalformedFrame, decode_frame
 from warren.replication.group_record import GroupRecord, Member, SessionGone, make_member_id
 from warren.replication.stream.stream_mirror import StreamMirror
@@ -345,7 +345,7 @@ class ClusterNode:
                     host.sync.synchroniser.wake()
             case Kept():
                 host.note("hears what a mirror has from before", news.member, news.epoch)
-                remains = RetainedMessages(news.runs, news.used_below)
+                remains = RetainedMessages(news.runs, news.used_below, news.used_from)
                 host.replica.kept(news.member, news.epoch, remains)
                 self._plan(host.name)
             case OutOfReach():

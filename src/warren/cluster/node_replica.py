@@ -25,7 +25,7 @@ from warren.policy.wanted_copies import mirroring_of
 from warren.replication.classic.instructions import first_sequence_of
 from warren.replication.classic.master import MasterBacking
 from warren.replication.classic.mirror import Mirror
-from warren.replication.classic.rejoining import RetainedMessages
+from warren.replication.classic.retained import RetainedMessages
 from warren.replication.gm.events import Timer
 from warren.replication.gm.frames import Frame, Payload, encode_frame
 from warren.replication.group_record import GroupRecord, Member, SessionGone, encode_record

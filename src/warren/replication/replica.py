@@ -34,7 +34,8 @@ from typing import Protocol
 
 from warren.replication.classic.master import MasterBacking
 from warren.replication.classic.mirror import Mirror
-from warren.replication.classic.rejoining import NOTHING, RetainedMessages, begin_with
+from warren.replication.classic.rejoining import begin_with
+from warren.replication.classic.retained import NOTHING, RetainedMessages
 from warren.replication.gm.events import (
     Broadcast,
     Deliver,
@@ -355,8 +356,7 @@ class Replica:
             return
         if self.me.id not in record.insync and self._told_epoch != record.epoch:
             self._told_epoch = record.epoch
-            retained = RetainedMessages(*self.mirror.report_retained())
-            self._host.tell_kept(leader, record.epoch, retained)
+            self._host.tell_kept(leader, record.epoch, self.mirror.report_retained())
 
     def _heed_early(self) -> None:
         early, self._held_early = self._held_early, {}

@@ -81,6 +81,11 @@ class VhostStorage:
         recovered = self._recovered.get(name)
         return 0 if recovered is None else recovered.used_below
 
+    def used_from(self, name: str) -> int:
+        """Before it is asked for: the disk has no trace of lower numbers of the queue."""
+        recovered = self._recovered.get(name)
+        return 0 if recovered is None else recovered.used_from
+
     @property
     def recovered_queues(self) -> list[RecoveredQueue]:
         """What was found at the start and has not been asked for yet."""

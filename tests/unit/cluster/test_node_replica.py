@@ -24,7 +24,7 @@ from warren.cluster.node_replica import NodeReplica
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check
 from warren.replication.classic.instructions import first_sequence_of
-from warren.replication.classic.rejoining import NOTHING
+from warren.replication.classic.retained import NOTHING
 from warren.replication.group_record import heir_of, node_of
 
 

@@ -18,7 +18,7 @@ from replica_world import (
     with_priority,
 )
 from warren.replication.classic.mirror import Mirror
-from warren.replication.classic.rejoining import CatchUp, RetainedMessages, begin_with, common_of
+from warren.replication.classic.rejoining import CatchUp, begin_with, common_of
 from warren.storage.index.states import JOURNALED, SEGMENTED
 from warren.storage.queue.held_numbers import common_runs, count_between, held_runs
 from warren.storage.queue.variable_queue import VariableQueue
@@ -41,11 +41,13 @@ def test_runs_are_compared_as_sets() -> None:
 
 
 def test_a_copy_that_lost_what_the_master_has_is_not_kept() -> None:
-    assert common_of([(0, 10)], [(0, 4), (5, 5)], 10) is None
-    assert common_of([(0, 10)], [(4, 4)], 8) is None
-    assert common_of([(4, 10)], [(0, 8)], 8) == [(4, 4)]
-    assert common_of([(4, 10)], [(0, 8)], 9) is None, "it may have had the one after"
-    assert common_of([(20, 5)], [(0, 10)], 10) == []
+    assert common_of([(0, 10)], [(0, 4), (5, 5)], 0, 10) is None
+    assert common_of([(0, 10)], [(4, 4)], 0, 8) is None
+    assert common_of([(0, 10)], [(4, 4)], 4, 8) == [(4, 4)], "it has never had those before"
+    assert common_of([(0, 10)], [(4, 4)], 3, 8) is None, "it may have had the one before"
+    assert common_of([(4, 10)], [(0, 8)], 0, 8) == [(4, 4)]
+    assert common_of([(4, 10)], [(0, 8)], 0, 9) is None, "it may have had the one after"
+    assert common_of([(20, 5)], [(0, 10)], 0, 10) == []
 
 
 class Rejoining(ReplicaWorld):
@@ -71,7 +73,7 @@ class Rejoining(ReplicaWorld):
         mirror.adopt(replica.levels)
         mirror.follow()
         self.mirrors[name] = mirror
-        return begin_with(self.master, name, RetainedMessages(*mirror.report_retained()))
+        return begin_with(self.master, name, mirror.report_retained())
 
     def finish(self) -> None:
         """Until everybody has what the master has."""
@@ -118,6 +120,7 @@ def recover(replica: Replica, number: int, old: ReplicaIndex, journaled: int) ->
         queued.state = JOURNALED
     queue.recover_recent(kept[cut:], queue.next_sequence + 5_000)
     queue.next_sequence = max(index.used, default=-1) + 1
+    queue.begins_at = min(index.used, default=0)
 
 
 def copy_of(queued: QueuedMessage) -> QueuedMessage:
@@ -330,3 +333,56 @@ def drained(world: Rejoining) -> dict[int, list[tuple[int, bytes]]]:
         whole[at] = queued.message.body
     levels = sorted({level for level, _ in whole})
     return {n: sorted((s, body) for (at, s), body in whole.items() if at == n) for n in levels}
+
+
+def test_a_mirror_that_was_not_synchronised_keeps_what_it_has_and_lacks_no_more() -> None:
+    """6-10: again and again; and it is synchronised from where it began."""
+    world = Rejoining()
+    publish(world, *range(10))
+    synced(world, "b", *range(10, 15))
+    for number in range(15, 18):
+        world.kill("b")
+        publish(world, number)
+        assert world.come_back("b") == number - 10
+        world.check()
+        while world.synchroniser.wake() or world.step():
+            world.check()
+            world.sync_all()
+        assert (world.master.coverages["b"].lacking, world.mirrors["b"].lacking) == (10, 10)
+    take(world, 4)
+    world.check()
+    assert world.mirrors["b"].lacking == 6
+    world.finish()
+    world.check()
+    assert world.mirrors["b"].depth == 14
+
+
+def test_a_mirror_that_stops_half_synchronised_goes_on_from_there() -> None:
+    world = Rejoining()
+    publish(world, *range(300))
+    synced(world, "b", 300, 301)
+    world.synchroniser.start()
+    for _ in range(20):
+        world.step()
+        world.deliver()
+        world.sync_all()
+    lacking = world.master.coverages["b"].lacking
+    assert 0 < lacking < 300
+    world.synchroniser.cancel()
+    world.kill("b")
+    world.come_back("b")
+    assert world.master.coverages["b"].lacking == lacking
+    world.synchroniser.start()
+    world.finish()
+    world.check()
+
+
+def test_what_nobody_else_heard_to_be_removed_is_not_taken_for_a_boundary() -> None:
+    """Its disk has heard of the number, so the message cannot be sent to it again."""
+    world = Rejoining()
+    synced(world, "b", *range(10))
+    index = world.replicas["b"].indexes[0]
+    index.ack([index.live[0]])
+    world.kill("b")
+    assert world.come_back("b") == 0
+    world.check()

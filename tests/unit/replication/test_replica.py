@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from replica_world import Confirmed, ReplicaWorld, message
 from warren.replication.classic.master import MasterBacking
-from warren.replication.classic.rejoining import NOTHING, RetainedMessages
+from warren.replication.classic.retained import NOTHING, RetainedMessages
 from warren.replication.gm.events import Timer
 from warren.replication.gm.frames import Frame, Payload
 from warren.replication.group_record import (

@@ -143,6 +143,29 @@ async def test_numbers_go_on_at_the_next_segment(world: IndexWorld) -> None:
     await again.close()
 
 
+@pytest.mark.parametrize("is_segmented", [False, True])
+async def test_where_the_numbers_of_a_mirror_begin_is_known_until_one_may_have_been_forgotten(
+    world: IndexWorld, is_segmented: bool
+) -> None:
+    """What is lower can be sent to it: nothing on the disk is about it. Doubt counts as that."""
+    world.begin_at(200)
+    for _ in range(30):
+        world.publish()
+    if is_segmented:
+        await world.shorten_journal()
+    await world.close()
+    again, recovered = await opened(world.directory)
+    assert (recovered["q"].used_from, recovered["q"].used_below) == (200, 230)
+    first = (recovered["q"].journaled or await again.read())[0]
+    again.queue().ack([first])
+    await again.shorten_journal()
+    await again.close()
+    last, recovered = await opened(world.directory)
+    # A segment may have an acknowledgement of what it had; it never had what went before.
+    assert recovered["q"].used_from == (0 if is_segmented else 201)
+    await last.close()
+
+
 async def test_acks_of_any_time_hold(world: IndexWorld) -> None:
     published = [world.publish(body=b"%d" % n) for n in range(100)]
     await world.index.flush()

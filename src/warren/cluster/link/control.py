@@ -281,6 +281,8 @@ class Kept(_Tagged, frozen=True):
     runs: list[tuple[int, int, int]]
     used_below: dict[int, int]
     """By level: where it may have had others."""
+    used_from: dict[int, int] = {}
+    """By level: its disk has never heard of a message with a lower number."""
 
 
 MirrorNews: TypeAlias = BecomeMirror | Held | OutOfReach | Kept

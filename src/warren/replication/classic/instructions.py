@@ -100,19 +100,21 @@ class Older(msgspec.Struct, frozen=True, tag=True, array_like=True):
 class Resumed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A member comes back with messages from before: of these it keeps `kept`, and goes on.
 
-    They are all the master has below `upto`, by level; what is newer follows (`Newer`).
+    They are all the master has from `boundary` to below `upto`, by level; what is newer follows
+    (`Newer`).
     """
 
     member: str
     kept: tuple[Run, ...]
     upto: dict[int, int]
     numbers: dict[str, int]
+    boundary: dict[int, int] = {}
 
 
 class Newer(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """For a member that comes back: all from `start`, where it had got to, to before `end`.
 
-    `is_last`: then it has all there are.
+    `is_last`: then it has all there are from its boundary on, and lacks so many below.
     """
 
     member: str
@@ -122,6 +124,7 @@ class Newer(msgspec.Struct, frozen=True, tag=True, array_like=True):
     sequences: tuple[int, ...]
     expiries: tuple[int, ...]
     is_last: bool
+    lacking: int = 0
 
 
 Instruction: TypeAlias = Changes | Purged | Boundary | Older | Resumed | Newer

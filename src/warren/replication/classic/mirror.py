@@ -29,11 +29,11 @@ from warren.replication.classic.instructions import (
     Purged,
     RemovedRun,
     Resumed,
-    Run,
     decode,
 )
 from warren.replication.classic.origins import make_room_for
 from warren.replication.classic.received import Received
+from warren.replication.classic.retained import RetainedMessages
 from warren.storage.queue.held_numbers import held_runs
 from warren.storage.queue.replication import (
     mark_all,
@@ -131,20 +131,20 @@ class Mirror:
             for level in self.levels.values():
                 mark_all(level)
 
-    def report_retained(self) -> tuple[list[Run], dict[int, int]]:
-        """What is here from before, and below which numbers, by level, there may have been more.
-
-        Nothing of it changes until the master has said what counts.
-        """
+    def report_retained(self) -> RetainedMessages:
+        """Return what is here from before. Nothing of it changes until the master has answered."""
         self.boundary = self.upto = None
         levels = self.levels.items()
-        runs = [(number, *run) for number, level in levels for run in held_runs(level)]
-        return runs, {number: level.next_sequence for number, level in levels}
+        return RetainedMessages(
+            [(number, *run) for number, level in levels for run in held_runs(level)],
+            {number: level.next_sequence for number, level in levels},
+            {number: level.begins_at for number, level in levels},
+        )
 
     def _resume(self, resumed: Resumed) -> None:
         if resumed.member != self.member:
             return
-        self.boundary = {}
+        self.boundary = dict(resumed.boundary)
         self.upto = dict(resumed.upto)
         self.numbers = dict(resumed.numbers)
         self.lacking = None
@@ -167,7 +167,7 @@ class Mirror:
         self.upto[newer.level] = newer.end
         if newer.is_last:
             self.upto = None
-            self.lacking = 0
+            self.lacking = newer.lacking
         queue.page_out()
 
     # What there is to do.
@@ -186,7 +186,8 @@ class Mirror:
             level.delete()
         self.levels.clear()
         for number, below in self.boundary.items():
-            self._level(number).next_sequence = below
+            level = self._level(number)
+            level.next_sequence = level.begins_at = below
 
     def _change(self, changes: Changes, messages: list[Message], received: Received) -> None:
         expiries = changes.expiries or (0,) * len(messages)
@@ -222,6 +223,7 @@ class Mirror:
             return
         queue = self._level(older.level)
         queue.next_sequence = max(queue.next_sequence, older.below)
+        queue.begins_at = min(queue.begins_at, older.boundary)
         expiries = older.expiries or (0,) * len(messages)
         for sequence, message, expires in zip(older.sequences, messages, expiries, strict=True):
             if put_older(queue, sequence, message, expires, received) == TAKEN:

@@ -18,13 +18,21 @@ first, a batch at a time (`CatchUp`); meanwhile it passes over what is published
 among what it is sent. When there is nothing more to send, the batch that says so is the last one,
 and from there on it has everything.
 
-A copy is kept as a whole or not at all. It also tells below which number it may have had others;
-if the master has one of those that it has not, it begins empty, at a boundary, as a new mirror:
-one that was not synchronised does, or lost transient messages by a restart, or had removed what
-the master before this one was told to and nobody else heard of. Such a message would have to be
-sent to it again, under the number of one that its disk has been told to forget, and nothing that
-follows in a journal tells the two apart. So does one begin empty that has too many gaps to be
-told, or falls behind faster than it catches up.
+A mirror that was not synchronised lacks the master's oldest messages. It also tells from which
+number on its disk has heard of messages at all (`used_from`): that is its boundary again, and what
+the master has below is what it lacks, as before.
+
+    mirror comes back with        3 4 5 6      its boundary was 3
+    master has                1 2     5 6                    8 9 10
+    it keeps                          5 6      and lacks 1, 2: `Older` may bring them
+
+Otherwise a copy is kept as a whole or not at all. The mirror tells below which number it may have
+had others; if the master has one of those, from the boundary on, that it has not, it begins empty,
+as a new mirror: one that lost transient messages by a restart does, or had removed what the master
+before this one was told to and nobody else heard of. Such a message would have to be sent to it
+again, under the number of one that its disk has been told to forget, and nothing that follows in a
+journal tells the two apart. So does one begin empty that has too many gaps to be told, or falls
+behind faster than it catches up.
 
 That what a disk has under a queue's name is of this group, and of no other, the group's record says
 (`recoverable`): a node is in there from when it joined, with a disk that had nothing else.
@@ -39,6 +47,7 @@ from typing import Final, NamedTuple, Protocol
 from warren.replication.classic.coverage import Coverage
 from warren.replication.classic.instructions import Newer, Resumed, Run
 from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.retained import RetainedMessages
 from warren.replication.classic.under_way import NOTHING_HELD
 from warren.storage.queue.collecting import Piece
 from warren.storage.queue.held_numbers import Runs, common_runs, count_between, held_runs
@@ -51,55 +60,69 @@ SPARE_MESSAGES: Final = 100_000
 """A mirror that was sent twice what it lacked at first, and so many more, will never catch up."""
 
 
-class RetainedMessages(NamedTuple):
-    """What a mirror comes with, and below which numbers, by level, it may have had more."""
+class KeptMessages(NamedTuple):
+    """What a mirror may keep of what it has, and what it lacks below, by level."""
 
     runs: list[Run]
-    used_below: dict[int, int]
+    boundary: dict[int, int]
+    lacking: int
+
+    @property
+    def message_count(self) -> int:
+        return sum(length for _, _, length in self.runs)
 
 
-NOTHING: Final = RetainedMessages([], {})
+NOTHING_KEPT: Final = KeptMessages([], {}, 0)
 
 
-def common_of(master: Runs, mirror: Runs, used_below: int) -> Runs | None:
+def common_of(master: Runs, mirror: Runs, used_from: int, used_below: int) -> Runs | None:
     """What both have; None if the mirror has not all that it may have had, and the master has."""
     common = common_runs(master, mirror)
-    is_whole = count_between(master, 0, used_below) == sum(count for _, count in common)
+    count = count_between(master, used_from, used_below)
+    is_whole = count == sum(length for _, length in common)
     return common if is_whole and len(common) <= RUNS_MAX else None
 
 
 def begin_with(master: MasterBacking, member: str, remains: RetainedMessages) -> int:
     """A mirror has come with these; says how many of them it keeps."""
     kept = _compare(master, remains)
-    count = sum(length for _, _, length in kept)
+    count = kept.message_count
     if not count:
         master.begin_member(member)
         return 0
     upto = {level: remains.used_below.get(level, 0) for level in master.next_sequences()}
     numbers = {**master.numbers, master.origin: master.local_number}
-    coverage = Coverage({}, 0, dict(upto))
-    lacking = master.kept_count() - count
-    coverage.catch_up_max = 2 * lacking + SPARE_MESSAGES
+    coverage = Coverage(dict(kept.boundary), kept.lacking, dict(upto))
+    newer = master.kept_count() - count - kept.lacking
+    coverage.catch_up_max = 2 * newer + SPARE_MESSAGES
     coverage.kept_count = count
-    master.resume_member(Resumed(member, tuple(kept), upto, numbers), coverage)
+    resumed = Resumed(member, tuple(kept.runs), upto, numbers, kept.boundary)
+    master.resume_member(resumed, coverage)
     return count
 
 
-def _compare(master: MasterBacking, remains: RetainedMessages) -> list[Run]:
+def _compare(master: MasterBacking, remains: RetainedMessages) -> KeptMessages:
     """What may be kept, by level; nothing if the mirror has to begin empty."""
     if len(remains.runs) > RUNS_MAX:
-        return []
-    kept: list[Run] = []
+        return NOTHING_KEPT
+    runs: list[Run] = []
+    boundary: dict[int, int] = {}
+    lacking = 0
     ends = master.next_sequences()
     for level, queue in master.level_queues().items():
         unacked = [sequence for at, sequence in master.unacked if at == level]
+        held = held_runs(queue, unacked)
         mirror = [(first, count) for at, first, count in remains.runs if at == level]
-        used_below = remains.used_below.get(level, 0)
-        common = common_of(held_runs(queue, unacked), mirror, used_below)
+        used_from, used_below = remains.used_from.get(level, 0), remains.used_below.get(level, 0)
+        common = common_of(held, mirror, used_from, used_below)
         if common is None or used_below > ends[level]:
-            return []
-        kept += [(level, *run) for run in common]
-    return kept
+            return NOTHING_KEPT
+        runs += [(level, *run) for run in common]
+        older = count_between(held, 0, used_from)
+        if older:
+            boundary[level] = used_from
+            lacking += older
+    return KeptMessages(runs, boundary, lacking)
 
 
 class CatchUpHost(Protocol):
@@ -203,6 +226,7 @@ class CatchUp:
             tuple([queued.sequence for queued in messages]),
             expiries if any(expiries) else (),
             is_last,
+            coverage.lacking,
         )
         self._sent_count += len(messages)
         master.tell_newer(newer, [queued.message for queued in messages])

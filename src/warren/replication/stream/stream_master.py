@@ -22,7 +22,7 @@ from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.replication.classic.batch import NOBODY, Batch, Unconfirmed
 from warren.replication.classic.master import MasterBacking, Ring
 from warren.replication.classic.mirror import Mirror
-from warren.replication.classic.rejoining import RetainedMessages
+from warren.replication.classic.retained import RetainedMessages
 from warren.replication.stream.stream_instructions import (
     Began,
     Chunk,

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from warren.replication.classic.instructions import MalformedInstruction, OriginRun, Run
+from warren.replication.classic.instructions import MalformedInstruction, OriginRun
 from warren.replication.classic.mirror import Mirror
 from warren.replication.classic.origins import make_room_for
 from warren.replication.classic.received import Received
+from warren.replication.classic.retained import RetainedMessages
 from warren.replication.stream.stream_instructions import Began, Chunk, chunks_in, decode
 from warren.storage.queue.variable_queue import VariableQueue
 from warren.streams.log import StreamLog
@@ -45,10 +46,10 @@ class StreamMirror(Mirror):
     def depth(self) -> int:
         return self.log.next_offset - self.log.first_offset
 
-    def report_retained(self) -> tuple[list[Run], dict[int, int]]:
+    def report_retained(self) -> RetainedMessages:
         """The last chunks that are here: nothing is added before the master has seen them."""
         self.boundary = None
-        return self.log.tail.fingerprints(), {}
+        return RetainedMessages(self.log.tail.fingerprints(), {}, {})
 
     def handle(self, payload: bytes | memoryview) -> None:
         number, instruction, data = decode(payload)

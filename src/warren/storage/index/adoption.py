@@ -32,6 +32,7 @@ class RecoveredQueue:
 
     name: str
     next_sequence: int
+    used_from: int
     used_below: int
     segments: list[RecoveredSegment]
     journaled: list[QueuedMessage]
@@ -134,8 +135,8 @@ def is_interleaved(queue: QueueIndex) -> bool:
     return any(s.base + s.live.bit_length() > first for s in queue.segments.values())
 
 
-def describe(queue: QueueIndex, used_below: int) -> RecoveredQueue:
-    """`used_below`: above all its numbers, as far as the disk knows."""
+def describe(queue: QueueIndex, used_from: int, used_below: int) -> RecoveredQueue:
+    """`used_from`, `used_below`: all numbers that the disk knows of are between these."""
     segments = []
     for number in sorted(queue.segments):
         segment = queue.segments[number]
@@ -144,4 +145,5 @@ def describe(queue: QueueIndex, used_below: int) -> RecoveredQueue:
             end = segment.base + SEGMENT_ENTRIES
             segments.append(RecoveredSegment(segment.base, end, count, segment.body_bytes))
     journaled = list(queue.journaled)
-    return RecoveredQueue(queue.name, queue.next_sequence, used_below, segments, journaled)
+    used = used_from, used_below
+    return RecoveredQueue(queue.name, queue.next_sequence, *used, segments, journaled)

@@ -82,6 +82,7 @@ class IndexStore:
                 partial(sweep, self.layout, self._host.disk, states)
             )
         self._register.next_id = recovery.next_queue_id
+        used_from = {r.state.queue_id: r.used_from for r in recovery.queues.values()}
         self._adopt(recovery)
         is_dirty = not self.findings.is_clean and not recovery.is_new
         if is_dirty or len(recovery.journal_sizes) > JOURNAL_FILES_MAX:
@@ -93,7 +94,8 @@ class IndexStore:
             store.begin_chores()
         _log.debug("recovery finished", vhost=self.layout.vhost)
         used = {r.state.queue_id: r.state.next_sequence for r in recovery.queues.values()}
-        return [describe(queue, used[queue.queue_id]) for queue in self.queues.values()]
+        queues = self.queues.values()
+        return [describe(q, used_from[q.queue_id], used[q.queue_id]) for q in queues]
 
     def _adopt(self, recovery: Recovery) -> None:
         is_clean = self.findings.is_clean

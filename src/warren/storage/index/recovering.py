@@ -48,8 +48,24 @@ class RecoveringQueue:
     orphans: dict[int, QueuedMessage] = field(default_factory=dict)
     """Gone by a purge, or with the queue, and the message store has not been told."""
 
+    first_seen: int | None = None
+    """The lowest number that the journal has a record of."""
+
     def see(self, sequence: int) -> None:
         self.state.next_sequence = max(self.state.next_sequence, sequence + 1)
+        self._see_first(sequence)
+
+    def _see_first(self, sequence: int) -> None:
+        if self.first_seen is None or sequence < self.first_seen:
+            self.first_seen = sequence
+
+    @property
+    def used_from(self) -> int:
+        """Number below which nothing has left a trace on the disk; it may be too low."""
+        traces = [segment.first_trace for segment in self.state.segments.values()]
+        if self.first_seen is not None:
+            traces.append(self.first_seen)
+        return min(traces, default=0)
 
     def is_segmented(self, sequence: int) -> bool:
         segment = self.state.segments.get(sequence >> SEGMENT_SHIFT)
@@ -57,6 +73,7 @@ class RecoveringQueue:
 
     def ack(self, first: int, count: int, body_bytes: int) -> None:
         self.see(first + count - 1)
+        self._see_first(first)
         if self.journaled or self.orphans:
             for sequence in range(first, first + count):
                 self.journaled.pop(sequence, None)
@@ -67,6 +84,7 @@ class RecoveringQueue:
                 segment.ack(places, body_bytes)
 
     def ack_range(self, start: int, end: int) -> None:
+        self._see_first(start)
         # Some may have been in segments by then, and are known from the journal again.
         for sequence in [s for s in self.journaled if start <= s < end]:
             self._orphan(sequence)

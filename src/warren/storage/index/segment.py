@@ -55,6 +55,12 @@ class Segment:
         return self.live.bit_count()
 
     @property
+    def first_trace(self) -> int:
+        """Lowest number that its file may know; of one in which all is alive, the first of that."""
+        is_whole = self.live and self.entries == self.live_count
+        return self.base + ((self.live & -self.live).bit_length() - 1 if is_whole else 0)
+
+    @property
     def readable(self) -> int:
         return self.live & ~self.doomed
 

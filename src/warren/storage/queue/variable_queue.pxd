@@ -12,6 +12,7 @@ cdef int _TRANSIENT_FILE_MIN
 
 cdef class VariableQueue(PagedMessages):
     cdef public object on_deleted
+    cdef public int64_t begins_at
     cdef public object rates
     cdef public Py_ssize_t unacked_bodiless
     cdef public Py_ssize_t unacked_bodiless_bytes

@@ -46,6 +46,8 @@ class VariableQueue(PagedMessages):
         self.on_deleted: Callable[[], None] | None = None
         self.unacked_bodiless = 0
         self.unacked_bodiless_bytes = 0
+        self.begins_at = 0
+        """A mirror's: the disk has never heard of a message with a lower number."""
         self.rates: OperationRates | None = None
 
     def publish(
