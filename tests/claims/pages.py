@@ -16,6 +16,7 @@ from durability.mail import (
     PERSISTENT_BLOCK,
     client_of,
     declare_in,
+    look,
     numbered,
     publish_frames,
     ready,
@@ -74,12 +75,10 @@ class Queue:
                 assert receive_mail(client).body == body
 
     @contextlib.contextmanager
-    def holding_all(self, count: int) -> Iterator[RawClient]:
-        """A consumer that has so many and acknowledges nothing."""
+    def holding_all(self) -> Iterator[RawClient]:
+        """A client that has consumed all there is, acknowledged nothing, and consumes no more."""
         with client_of(self.broker) as client:
-            client.call(1, "basic.consume", queue=self.name)
-            for _ in range(count):
-                receive_mail(client)
+            look(client, self.name)
             yield client
 
     def set_mode(self, control: Control, mode: str) -> None:
