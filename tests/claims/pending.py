@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 PENDING: Final[dict[int, str]] = {
-    77: "beta, gamma and q2 are always 0",
-    79: "unacknowledged messages keep their bodies in memory",
     106: "a queue that is not lazy any more loads nothing",
     117: "the size of the memory is read at the start only",
     118: "files of Erlang terms are not read",

@@ -213,8 +213,7 @@ class MasterBacking(BackingQueue):
 
     def drop_unacked(self, run: list[QueuedMessage]) -> None:
         """Only those that mirrors know: another that comes back is published again, as a whole."""
-        known = own_deliveries(self.unacked, self.inner, run)
-        self.inner.drop_unacked(known)
+        self.inner.drop_unacked(own_deliveries(self.unacked, self.inner, run))
 
     def load_unacked(
         self, run: list[QueuedMessage], done: Callable[[list[QueuedMessage]], None]
