@@ -167,9 +167,9 @@ class VhostStorage:
         entries: list[QueuedMessage],
         done: Callable[[list[Message | None]], None],
     ) -> None:
-        def have() -> None:
-            self.index.count_read(index, sum(entry.message is not None for entry in entries))
-            done()
+        def have(messages: list[Message | None]) -> None:
+            self.index.count_read(index, sum(message is not None for message in messages))
+            done(messages)
 
         self._host.workers.spawn(self._read_bodies(entries, have))
 

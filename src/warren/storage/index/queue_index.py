@@ -90,9 +90,7 @@ class QueueIndex:
         self.scattering: list[QueuedMessage] = []
         self.acks: list[tuple[int, int, int, int, int]] = []
         self.ranges: list[tuple[int, int]] = []
-        self._run_first = 0
-        self._run_end = 0
-        self._run_bytes = 0
+        self._run_first = self._run_end = self._run_bytes = 0
         self._run_is_segmented = False
         self.segments: dict[int, Segment] = {}
         self.acked_segments: dict[int, Segment] = {}
