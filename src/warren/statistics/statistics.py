@@ -87,7 +87,7 @@ class Statistics:
         """The `message_stats` of a queue; empty until something has happened to it."""
         counters = queue.counters
         figures = message_figures(counters, (("publish",), DELIVERING), counters.rates)
-        counts = queue.backing.disk_counts()
+        counts = queue.backing.local().disk_counts()
         if any(counts):
             rates = dict(zip(_DISK, self._disk_rates.get(queue, ()), strict=False))
             figures |= with_rates(dict(zip(_DISK, counts, strict=True)), rates)
@@ -181,7 +181,7 @@ class Statistics:
         counts, rates = dict[Queue, tuple[int, int]](), dict[Queue, tuple[float, float]]()
         for start in range(0, len(queues), VISITS_PER_SLICE):
             for queue in queues[start : start + VISITS_PER_SLICE]:
-                found = queue.backing.disk_counts()
+                found = queue.backing.local().disk_counts()
                 if any(found):
                     reads, writes = self._disk_counts.get(queue, (0, 0))
                     # A queue may have got another backing, which begins anew.

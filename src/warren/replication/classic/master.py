@@ -284,9 +284,6 @@ class MasterBacking(BackingQueue):
     def peek(self) -> QueuedMessage | None:
         return self.inner.peek()
 
-    def disk_counts(self) -> tuple[int, int]:
-        return self.inner.disk_counts()
-
     def is_in_flow(self, now_ms: int, memory_ms: int) -> bool:
         return self.inner.is_in_flow(now_ms, memory_ms)
 
