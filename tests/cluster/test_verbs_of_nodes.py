@@ -21,7 +21,7 @@ import pytest
 
 from acceptance.control import Control, Done
 from cluster.nodes import ClusterOfNodes, NodeProcess, eventually, running
-from warren.cli.ctl import contact
+from warren.cli.ctl import api as node_api
 from warren.cli.ctl.catalogue import VERBS
 from warren.cli.ctl.verbs import Contact, Verb
 
@@ -68,7 +68,7 @@ def sample_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen process is not waited for 7 s by each of all these verbs."""
-    monkeypatch.setattr(contact, "ANSWER_S_MAX", 0.2)
+    monkeypatch.setattr(node_api, "ANSWER_S_MAX", 0.2)
 
 
 def line_of(verb: Verb, file: str) -> list[str]:

@@ -14,7 +14,6 @@ from warren.management.cluster.serving import answering
 from warren.management.definitions_file import load_definitions
 from warren.management.dispatch import Dispatch
 from warren.management.errors import Refusal, no_such_object
-from warren.management.log_tail import keep_log_tail
 from warren.management.page.site import Site
 from warren.management.resource import Resource
 from warren.management.routes import (
@@ -36,6 +35,7 @@ from warren.management.routes import (
 from warren.management.routes.prometheus import metrics_routes
 from warren.management.views.nodes import machine_figures
 from warren.metadata.store import MetadataUnavailable
+from warren.model.logs import keep_log_tail
 from warren.server.http import ready_route
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import deque
 from collections.abc import Mapping
 from typing import Final, TextIO
 
@@ -26,6 +27,7 @@ _ROOT: Final = "warren"
 # Libraries whose complaints belong into the same stream.
 _LIBRARIES: Final = ("asyncio", "uvicorn.error")
 _FIELD_CHARS_MAX: Final = 1000
+TAIL_LINES_MAX: Final = 2_000
 
 
 class EventLog:
@@ -98,3 +100,34 @@ def configure_logs(
 def set_log_level(level: str) -> None:
     """Set the level of all categories without one of their own, until the process ends."""
     logging.getLogger(_ROOT).setLevel(LEVELS[level])
+
+
+class LogTail(logging.Handler):
+    """A handler of logs that keeps the last lines, numbered from 1 on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(LineFormatter())
+        self._lines: deque[str] = deque(maxlen=TAIL_LINES_MAX)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(self.format(record))
+        self.count += 1
+
+    def last(self, number: int) -> list[str]:
+        return list(self._lines)[-number:] if number > 0 else []
+
+    def after(self, count: int) -> list[str]:
+        """Lines that came after so many; the oldest of these may be forgotten already."""
+        return self.last(min(max(0, self.count - count), TAIL_LINES_MAX))
+
+
+TAIL: Final = LogTail()
+
+
+def keep_log_tail() -> None:
+    """Keep what is logged from now on; once for all nodes of a process."""
+    logger = logging.getLogger(_ROOT)
+    if TAIL not in logger.handlers:
+        logger.addHandler(TAIL)

@@ -5,8 +5,7 @@
 | `verbs.py` | what a verb is: arguments, options, what it does; exit codes and errors |
 | `parsing.py` | a command line becomes a `Call` of a verb |
 | `program.py` | runs it: answers to stdout, errors to stderr, the exit code |
-| `api.py` | HTTP, and what its errors mean |
-| `contact.py` | whether the node can be asked at all |
+| `api.py` | HTTP, what its errors mean, and whether a node can be asked at all |
 | `tools.py` | the names of RabbitMQ's tools, for links |
 | `formatting.py`, `terms.py` | table, pretty_table, csv, json, erlang |
 | `listing.py` | what all `list_*` verbs have in common: columns |

@@ -20,6 +20,9 @@ DEFAULT_URL: Final = "http://127.0.0.1:15672"
 DEFAULT_USER: Final = "guest"
 DEFAULT_PASSWORD: Final = "guest"
 READY: Final = ("health", "checks", "ready")
+ANSWER_S_MAX: Final = 7.0
+# A node waits for another one 10 s at most before it says that the other is silent.
+PASSED_ON_S_MAX: Final = 12.0
 
 # The API speaks of arbitrary JSON; what is in it is checked where it is used.
 Body = Any
@@ -274,3 +277,53 @@ def _hint(reason: str) -> str:
 
     _, pattern, (problem, position) = json.loads(reason)
     return pattern_hint(pattern, problem, position)
+
+
+def require_node(api: Api, named: str | None) -> None:
+    """Raise a Failure (69) unless the node that a verb is about answers.
+
+    A verb that asks the wrong node, or none, must not sound as if all were well. So this comes
+    before a verb's first question, within a time of its own, whatever `--timeout` allows the verb:
+
+        who is at the address?    any answer of a management API will do; a process that was stopped
+                                  accepts connections and never answers
+        is the node there that    the node at the address passes the question on to it, so that a
+        the verb is about?        member that is dead, or silent, is found out
+
+    RabbitMQ's tools connect to the node itself, wait 7 s for it, and end with 69.
+    """
+    api.reach(ANSWER_S_MAX)
+    if named is None:
+        return
+    asker = Api(api.target, PASSED_ON_S_MAX)
+    try:
+        _require_member(asker, named)
+    finally:
+        asker.close()
+
+
+def _require_member(asker: Api, name: str) -> None:
+    url = asker.target.url
+    try:
+        found: dict[str, Any] = asker.get("nodes", name, columns="name,running")
+    except NotFound:
+        names = ", ".join(str(node["name"]) for node in asker.get("nodes", columns="name"))
+        reason = f"{url} knows no node '{name}'. Its nodes are: {names}"
+        raise _unavailable(name, reason) from None
+    except Refusal as silent:
+        raise _unavailable(name, f"asked by {url}: {silent.reason}") from silent
+    if not found["running"]:
+        raise _unavailable(
+            name,
+            f"{url} has it as a member that is not running.\n"
+            "Start it with 'warren server'; if it is gone for good: "
+            f"'warrenctl forget_cluster_node {name}'",
+        )
+
+
+def _unavailable(name: str, reason: str) -> Failure:
+    """RabbitMQ's words first: scripts look for them."""
+    return Failure(
+        f"Error: unable to perform an operation on node '{name}'. Please see diagnostics "
+        f"information and suggestions below.\n\n{reason}"
+    )

@@ -96,12 +96,12 @@ class Call:
 
     @cached_property
     def api(self) -> Api:
-        """Connection to the node, made when the verb first asks something: see `contact`."""
+        """Connection to the node, made when the verb first asks something: see `require_node`."""
         api = self.another_api(self.timeout_s)
         if self.verb.contact is Contact.NODE:
-            from warren.cli.ctl.contact import require_node
+            from warren.cli.ctl.api import require_node
 
-            require_node(self, api)
+            require_node(api, self.text("node"))
         return api
 
     def make_contact(self) -> None:

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from warren.cli.ctl.api import NotFound, Refusal
+from warren.cli.ctl.api import NotFound, Refusal, require_node
 from warren.cli.ctl.call import Call
-from warren.cli.ctl.contact import require_node
 from warren.cli.ctl.formatting import Answer
 from warren.cli.ctl.losses import OPTIONS, agree, as_document, found_losses
 from warren.cli.ctl.nodes import POLL_S, STARTUP_TIMEOUT_S, wait_until_ready
@@ -56,7 +55,7 @@ def forget_cluster_node(call: Call) -> Answer:
     if call.flag("offline"):
         call.announce(f"Removing node {name} from the cluster")
         return _forget_offline(call, name)
-    require_node(call, call.api)
+    require_node(call.api, call.text("node"))
     losses = found_losses(call, name)
     if call.flag("dry-run") and losses is not None:
         return as_document(losses)

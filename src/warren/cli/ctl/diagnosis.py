@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from warren.cli.ctl.api import Refusal
+from warren.cli.ctl.api import Refusal, require_node
 from warren.cli.ctl.call import Call
-from warren.cli.ctl.contact import require_node
 from warren.cli.ctl.formatting import Answer, Document, Table
 from warren.cli.ctl.nodes import POLL_S, STARTUP_TIMEOUT_S, check_ready, wait_until_ready
 from warren.cli.ctl.verbs import (
@@ -160,7 +159,8 @@ def wait(call: Call) -> Answer:
         if not _runs(pid):
             raise error("process_not_running")
         try:
-            require_node(call, call.another_api(max(POLL_S, deadline - time.monotonic())))
+            api = call.another_api(max(POLL_S, deadline - time.monotonic()))
+            require_node(api, call.text("node"))
         except Failure:
             if time.monotonic() >= deadline:
                 raise _late(call) from None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from warren.cli.ctl.api import READY, Api, NotFound, Refusal
+from warren.cli.ctl.api import READY, Api, NotFound, Refusal, require_node
 from warren.cli.ctl.call import Call
-from warren.cli.ctl.contact import require_node
 from warren.cli.ctl.formatting import Answer
 from warren.cli.ctl.verbs import Argument, Contact, Exit, Failure, Family, Option, Verb, error
 
@@ -49,7 +48,7 @@ def await_startup(call: Call) -> Answer:
 
 def stop(call: Call) -> Answer:
     try:
-        require_node(call, call.api)
+        require_node(call.api, call.text("node"))
         node = call.node
     except Failure:
         if call.flag("idempotent"):
@@ -71,7 +70,7 @@ def wait_until_ready(call: Call, timeout_s: float) -> None:
     while True:
         try:
             api = call.another_api(max(POLL_S, deadline - time.monotonic()))
-            require_node(call, api)
+            require_node(api, call.text("node"))
             if call.text("node") is None:
                 check_ready(api)
         except Failure as failure:

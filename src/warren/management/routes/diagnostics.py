@@ -18,10 +18,10 @@ from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS
 from warren.management.errors import bad_request, no_such_object
 from warren.management.json_types import Json, JsonObject
-from warren.management.log_tail import LINES_MAX, TAIL
 from warren.management.resource import Resource
 from warren.management.routes.overview import node_in_path, running_node
 from warren.management.views.certificates import tls_listeners
+from warren.model.logs import TAIL, TAIL_LINES_MAX
 from warren.server.tls.certificates import expiries_of
 
 _HIDDEN: Final = "********"
@@ -129,7 +129,7 @@ def _log(call: Call) -> JsonObject:
     after, lines = (call.query.get(name, "") for name in ("after", "lines"))
     if not all(re.fullmatch(r"\d{0,9}", text) for text in (after, lines)):
         raise bad_request("not_a_number")
-    shown = TAIL.after(int(after)) if after else TAIL.last(int(lines or LINES_MAX))
+    shown = TAIL.after(int(after)) if after else TAIL.last(int(lines or TAIL_LINES_MAX))
     return {"count": TAIL.count, "lines": shown}
 
 
