@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 PENDING: Final[dict[int, str]] = {
-    106: "a queue that is not lazy any more loads nothing",
 }
 MAY_PASS: Final = frozenset[int]()
 """Pending claims whose tests pass now and then, by luck."""

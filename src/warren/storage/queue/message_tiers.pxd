@@ -52,6 +52,7 @@ cdef class MessageTiers(Level):
     cdef public Py_ssize_t beta_count
     cdef public bint is_loading
     cdef public bint is_filling
+    cdef public bint is_recalling
     cdef public int64_t read_ahead_bytes
     cdef public bint is_paging
     cdef public uint64_t loaded_below

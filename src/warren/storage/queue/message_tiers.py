@@ -145,6 +145,8 @@ class MessageTiers(Level):
         # Whether a piece of delta is being read, and whether bodies are.
         self.is_loading = False
         self.is_filling = False
+        # Whether everything is read back, since the queue was lazy until now.
+        self.is_recalling = False
         self.read_ahead_bytes = READ_FIRST_BYTES
         self.is_paging = False
         # What is older was read from the disk, because somebody is going to have it soon.

@@ -20,6 +20,7 @@ from warren.storage.queue.collecting_newer import collect_newer
 from warren.storage.queue.message_tiers import is_bodiless, is_body_out, runs_of_sequences
 from warren.storage.queue.paged_messages import PagedMessages
 from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, QueueIndexClient, Reader
+from warren.storage.queue.recalling import recall
 from warren.storage.queue.sub_queues import sub_queues
 from warren.wire.codec import Message, QueuedMessage
 
@@ -110,6 +111,12 @@ class VariableQueue(PagedMessages):
         if self.is_persistent(queued):
             self.unacked_persistent_count -= 1
             self.unacked_persistent_bytes -= queued.size
+
+    def set_lazy(self, lazy: bool) -> None:
+        if lazy != self.is_lazy:
+            super().set_lazy(lazy)
+            self.is_recalling = not lazy
+            recall(self)
 
     def _store(self, queued: QueuedMessage, publisher: Publisher | None, sequence: int) -> int:
         """Have it written if it must survive."""
@@ -395,8 +402,10 @@ class VariableQueue(PagedMessages):
             return
         room = self._grow()
         wanted = self._bodiless_returned(room) if self.returned else self._bodiless_front(room)
-        if not wanted:
-            return
+        if wanted:
+            self.read_bodies_of(wanted)
+
+    def read_bodies_of(self, wanted: list[QueuedMessage]) -> None:
         self.is_filling = True
         epoch = self.epoch
         self._reader.read_bodies(
@@ -468,7 +477,9 @@ class VariableQueue(PagedMessages):
             for queued in entries:
                 if is_bodiless(queued):
                     self.count_bodiless(queued)
-            self.delta_start = self.loaded_below = entries[-1].sequence + 1
+            self.delta_start = entries[-1].sequence + 1
+            # What is recalled nobody is going to have soon.
+            self.loaded_below = self.loaded_below if self.is_recalling else self.delta_start
             self.delta_count -= len(entries)
             self.delta_bytes -= sum([queued.size for queued in entries])
         if not entries or self.delta_start >= self.delta_end:
@@ -486,3 +497,4 @@ class VariableQueue(PagedMessages):
         self.check()
         if self.on_loaded is not None:
             self.on_loaded()
+        recall(self)
