@@ -83,7 +83,7 @@ def line_of(verb: Verb, file: str) -> list[str]:
 def ends(control: Control, verb: Verb, file: str, *options: str) -> tuple[int, Done]:
     """How the verb must end where no node is to be had, and how it does."""
     more, expected = OWN[verb.name] if verb.contact is Contact.OWN else ("", NODE_UNAVAILABLE)
-    return expected, control(" ".join(["", *options, more]), *line_of(verb, file))
+    return expected, control(" ".join(options), *line_of(verb, file), *more.split())
 
 
 def asking() -> list[Verb]:
