@@ -43,7 +43,8 @@ def test_operations(reader: Reader, tmp_path: Path) -> None:
                 with pika.BlockingConnection(pika.ConnectionParameters(port=port)) as connection:
                     connection.channel().queue_declare("tmp.1")
             reader.do(block)
-        assert "list_queues" in reader.outputs[-1]
+        assert "list_queues" in reader.outputs[-2]
+        assert "Plugin rabbitmq_management is enabled" in reader.outputs[-1]
         reader.close()
     finally:
         etcd.stop()
