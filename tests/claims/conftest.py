@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from acceptance.control import control
 from acceptance.management_client import api, vhost
-from claims.pending import MAY_PASS, PENDING
 from cluster.conftest import name, open_on
 from cluster.mirrored import MirroredCluster
 from durability.conftest import faulty, make_broker
 from live_broker import broker, channel, connect, names, own_broker, raw
 
-NUMBER = re.compile(r"test_c(\d{3})_")
 # So slow that a synchronisation can be looked at, and cancelled.
 SLOW_SYNC = "mirroring_sync_max_throughput = 100kB\n"
 WITH_LOCATOR = 3
 """Of the four nodes, the one whose configuration file says where queues go."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        found = NUMBER.match(item.name)
-        is_here = item.path.parent == Path(__file__).parent
-        if is_here and found and (reason := PENDING.get(int(found[1]))):
-            is_strict = int(found[1]) not in MAY_PASS
-            item.add_marker(pytest.mark.xfail(strict=is_strict, reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -114,7 +114,7 @@ class VariableQueue(PagedMessages):
 
     def set_lazy(self, lazy: bool) -> None:
         if lazy != self.is_lazy:
-            super().set_lazy(lazy)
+            PagedMessages.set_lazy(self, lazy)
             self.is_recalling = not lazy
             recall(self)
 
