@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -253,6 +254,39 @@ def test_betas_are_given_entries_when_their_places_have_to_go() -> None:
     disk.settle(queue)
     assert tiers(queue) == (0, 0, 0, 100)
     assert drain(queue, disk) == list(range(100))
+
+
+@pytest.mark.parametrize("large", [True, False], ids=["large", "small"])
+def test_a_queue_that_is_lazy_no_more_has_everything_read_back(large: bool) -> None:
+    queue, disk = make()
+    queue.set_lazy(True)
+    fill(queue, 50, large=large)
+    disk.settle(queue)
+    assert tiers(queue)[0] == 0
+    queue.set_lazy(False)
+    batches = 0
+    while disk.pending:
+        disk.finish_reads()
+        batches += 1
+    assert tiers(queue) == (50, 0, 0, 0)
+    assert batches > 1
+    queue.save_memory(0)
+    disk.settle(queue)
+    assert tiers(queue)[0] == 0, "what was recalled may leave again"
+    assert drain(queue, disk) == list(range(50))
+
+
+def test_reading_back_ends_when_memory_is_short() -> None:
+    queue, disk = make()
+    queue.set_lazy(True)
+    fill(queue, 50, large=False)
+    disk.settle(queue)
+    queue.set_lazy(False)
+    disk.finish_reads()
+    queue.save_memory(0)
+    disk.finish_reads()
+    disk.settle(queue)
+    assert (disk.pending, tiers(queue)) == ([], (0, 0, 0, 50))
 
 
 def test_messages_that_come_after_a_delta_wait_in_q2_and_q1() -> None:

@@ -270,7 +270,7 @@ class Batches:
         self._flight_deleted = []
         self._tell_stores(None)
         for queue in flight:
-            count = len(queue.writing)
+            count = len(queue.writing) + len(queue.lone.writing)
             self.messages_written += count
             queue.messages_written += count
             queue.written(self.journal.number)
