@@ -307,6 +307,23 @@ def test_messages_that_come_after_a_delta_wait_in_q2_and_q1() -> None:
     assert drain(queue, disk) == list(range(21))
 
 
+def test_places_follow_a_delta_whose_last_messages_were_acknowledged_before_a_crash() -> None:
+    queue, disk = make()
+    for sequence in range(3):
+        kept = QueuedMessage(message(sequence, large=False), sequence, 0)
+        kept.size, kept.state = len(kept.message.body), SEGMENTED
+        disk.entries[sequence] = kept
+    queue.recover(0, 8, 3, 3)
+    queue.recover_recent([], 8)
+    queue.save_memory(ROOM)
+    for number in range(3, 6):
+        queue.publish(message(number, large=True), 0, None, 0)
+    disk.write()
+    disk.take_turn()
+    assert queue.status(0)["q2"] == 3
+    assert drain(queue, disk) == list(range(6))
+
+
 def test_each_body_is_read_once() -> None:
     queue, disk = make()
     fill(queue, 50, large=True)

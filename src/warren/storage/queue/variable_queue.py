@@ -482,7 +482,7 @@ class VariableQueue(PagedMessages):
             self.loaded_below = self.loaded_below if self.is_recalling else self.delta_start
             self.delta_count -= len(entries)
             self.delta_bytes -= sum([queued.size for queued in entries])
-        if not entries or self.delta_start >= self.delta_end:
+        if not entries or not self.delta_count or self.delta_start >= self.delta_end:
             # What is still counted could not be read; the index has reported the loss.
             self.length -= self.delta_count
             self.ready_bytes -= self.delta_bytes
