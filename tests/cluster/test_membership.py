@@ -19,6 +19,7 @@ from cluster.nodes import ClusterOfNodes, NodeProcess, body_of, eventually, publ
 from cluster.test_alarms import Watched, alarms_at
 
 WARREN = Path(sys.executable).with_name("warren")
+READY = "node is ready"
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +273,9 @@ def test_a_node_that_is_reset_begins_anew(
     publish(channel, name, b"lost with the node's data")
     tried = one.control.ok(f"-n {two.name} reset --dry-run").out
     assert f"classic '{name}' in vhost '/': 1 messages" in tried
+    starts = two.log().count(READY)
     two.control.ok("reset --yes")
+    eventually(lambda: two.log().count(READY) > starts, "it has begun anew")
     eventually(lambda: two.name in status_at(one)["running_nodes"], "it is a member again")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as gone:
         open_on(one).queue_declare(name, passive=True)
