@@ -147,9 +147,14 @@ class QueueFactory:
             self._remove(vhost.queue_expired(queue))
 
     async def removals_done(self) -> None:
-        """Wait for the queues that are on their way out at this moment."""
+        """Wait until queues that are on their way out at this moment are gone from the disk, too.
+
+        Else one that is declared again under such a name could have its messages after a crash.
+        """
         for removal in tuple(self._removals):
             await removal
+        for storage in tuple(self.storages.values()):
+            await storage.index.deletions_safe()
 
     def _remove(self, work: Coroutine[Any, Any, None]) -> None:
         self._removals = {removal for removal in self._removals if not removal.done()}

@@ -60,6 +60,7 @@ async def delete(channel: Channel, method: commands.Queue.Delete) -> Method | No
     channel.session.require(channel, "queue", name, "configure")
     connection_id = channel.session.host.connection_id
     count = await channel.vhost.delete_queue(name, method.if_unused, method.if_empty, connection_id)
+    await channel.session.host.deletions_done()
     return None if method.nowait else commands.Queue.DeleteOk(count)
 
 

@@ -162,6 +162,11 @@ class Batches:
             self._flight_waiters.append(promise)
             await promise
 
+    async def deletions_safe(self) -> None:
+        """Return when a power cut brings back no queue that was deleted until now."""
+        if self._deleted or self._flight_deleted:
+            await self.flush()
+
     def at_boundary(self, callback: Callable[[], None]) -> None:
         """Call it when no batch is under way, now or before the next."""
         if self._flight is None:

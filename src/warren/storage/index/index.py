@@ -232,6 +232,10 @@ class IndexStore:
         assert queue.is_deleted
         await self._batches.flush()
 
+    async def deletions_safe(self) -> None:
+        """Return when no queue that was dropped until now could come back."""
+        await self._batches.deletions_safe()
+
     def read(
         self,
         queue: QueueIndex,
