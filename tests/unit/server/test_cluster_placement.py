@@ -99,7 +99,7 @@ async def test_a_declare_waits_for_its_copies_but_not_for_ever(
     await world.mirror_all()
     queue = await asyncio.wait_for(world.vhost.declare_queue(QueueRecord(*NAME), False, ""), 60)
     assert isinstance(queue, Queue)
-    assert world.shell.node.led()
+    await world.until(lambda: bool(world.shell.node.led()))
 
 
 async def test_a_watch_that_ends_applies_nothing_any_more(world: ShellWorld) -> None:

@@ -69,7 +69,7 @@ class RemoteQueue(AbstractQueue):
         self.asker = asker
         self.is_deleted = False
         self.is_here = False
-        """Whether this node has become its master: then another object is the queue."""
+        """True once this node has become its master: then another object is the queue."""
         self.is_mirrored = False
         """Whether somebody else will be its master when the one it has is lost."""
         self.handle = 0
