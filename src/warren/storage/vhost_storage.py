@@ -119,9 +119,7 @@ class VhostStorage:
         backing = self.backings.pop(name, None)
         if backing is not None:
             self.lazy.discard(backing)
-        dropped = self.index.drop_queue(name)
-        if dropped is not None:
-            self._host.workers.spawn(self.index.bury_queue(dropped))
+        self.index.drop_queue(name)
 
     def recovered_levels(self, name: str) -> list[int]:
         """Priorities of which a queue had messages before the start."""

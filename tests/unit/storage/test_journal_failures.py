@@ -193,3 +193,65 @@ async def test_a_stop_ends_although_the_disk_does_not_write(world: IndexWorld) -
     recovered = await again.open()
     assert [queued.sequence for queued in recovered["q"].journaled] == [0]
     await again.close()
+
+
+async def test_what_comes_after_the_end_does_not_void_what_was_before(world: IndexWorld) -> None:
+    """A message expires while the node stops, and goes to another queue, whose journal is closed."""
+    for _ in range(3):
+        world.publish()
+    await world.index.close()
+    world.publish()
+    await asyncio.sleep(0.05)
+    await world.workers.settle()
+    await world.committer.close()
+    assert not world.index.is_failing
+    again = IndexWorld(world.directory)
+    recovered = await again.open()
+    assert again.index.findings.is_clean
+    assert [queued.sequence for queued in recovered["q"].journaled] == [0, 1, 2]
+    await again.close()
+
+
+async def test_the_journal_is_not_closed_under_a_batch(world: IndexWorld) -> None:
+    """What is published after the last flush of a stop either is safe or is not written at all."""
+    world.publish()
+    closing = asyncio.ensure_future(world.index.close())
+    while not closing.done():
+        world.publish()
+        await asyncio.sleep(0)
+    failures = [change for change in disk_of(world).changes if "1.jif" in change]
+    assert not failures, "a batch failed, and was tried again in another file"
+    told = world.publisher.told
+    await world.abandon()
+    again = IndexWorld(world.directory)
+    recovered = await again.open()
+    found = [queued.sequence for queued in recovered["q"].journaled]
+    assert found == list(range(len(found)))
+    assert len(found) >= len(told)
+    await again.close()
+
+
+async def test_a_deletion_waits_for_the_disk_but_not_for_one_that_is_full(
+    world: IndexWorld,
+) -> None:
+    world.publish()
+    await world.index.delete_queue("q")
+    disk_of(world).room_bytes = 0
+    world.publish()
+    world.index.drop_queue("q")
+    await asyncio.wait_for(world.index.deletions_safe(), 10)
+    assert world.index.is_failing
+    disk_of(world).room_bytes = None
+    await world.index.flush()
+    disk_of(world).crash()
+    await world.abandon()
+    again = IndexWorld(world.directory)
+    assert not await again.open(), "neither came back"
+    await again.close()
+
+
+async def test_whoever_waits_for_the_disk_after_the_end_is_told(world: IndexWorld) -> None:
+    await world.index.close()
+    with pytest.raises(OSError, match="the journal is closed"):
+        await world.index.flush()
+    await world.abandon()

@@ -15,6 +15,9 @@ they were even encoded.
 everything that waits are told no, and it is tried again from time to time: what queues hold in
 memory stays theirs to deliver, and consumers go on.
 
+**The end** is `seal`: queues live a little longer than their journal, and messages may expire then;
+what comes after it is not written, and the next start finds what was true before.
+
 **Followers** are encoded last, when what did not go into the batch has filled it: so the ids that a
 queue remembers (queues/id_keeping.py) are never safe before the messages they came with.
 
@@ -99,11 +102,15 @@ class Batches:
         self._failed_in_a_row = 0
         self._waiters: list[Promise] = []
         self._flight_waiters: list[Promise] = []
+        # Those who wait for deletions alone, and as long as the disk takes anything.
+        self._mourners: list[Promise] = []
+        self._flight_mourners: list[Promise] = []
         self._at_boundary: list[Callable[[], None]] = []
         self._snapshot: Snapshot | None = None
         self._flight_snapshot: Snapshot | None = None
         self._mover: Awaitable[None] | None = None
         self._is_closing = False
+        self._is_sealed = False
         self._taken_from: list[Bodies] = []
 
     @property
@@ -151,7 +158,9 @@ class Batches:
         self.hurry()
 
     async def flush(self) -> None:
-        """Return when all that was asked for until now is safe."""
+        """Return when all that was asked for until now is safe; raises OSError after the end."""
+        if self._is_sealed:
+            raise OSError(errno.ESHUTDOWN, "the journal is closed")
         if self._dirty or self._deleted:
             promise = self._host.new_promise()
             self._waiters.append(promise)
@@ -163,9 +172,15 @@ class Batches:
             await promise
 
     async def deletions_safe(self) -> None:
-        """Return when a power cut brings back no queue that was deleted until now."""
-        if self._deleted or self._flight_deleted:
-            await self.flush()
+        """Return when a power cut brings back no queue that was deleted until now.
+
+        Or when the disk takes nothing: to delete is what one does then, and nobody waits for that.
+        """
+        is_on_its_way = bool(self._deleted or self._flight_deleted)
+        if is_on_its_way and not self._is_failing and not self._is_sealed:
+            promise = self._host.new_promise()
+            (self._mourners if self._deleted else self._flight_mourners).append(promise)
+            await promise
 
     def at_boundary(self, callback: Callable[[], None]) -> None:
         """Call it when no batch is under way, now or before the next."""
@@ -195,14 +210,30 @@ class Batches:
             raise OSError(errno.EIO, "the journal cannot be written to")
         await self.flush()
 
+    async def seal(self) -> None:
+        """Begin no batch any more; the files may be closed when this returns."""
+        self._is_sealed = True
+        if self._flight is not None:
+            landed = self._host.new_promise()
+            self._at_boundary.append(partial(landed.set_result, None))
+            await landed
+        if self._mover is not None:
+            await self._mover
+        self._give_up()
+
+    @property
+    def _is_held(self) -> bool:
+        """Nothing may be submitted now."""
+        return self._flight is not None or self._is_failing or self._is_sealed
+
     def _schedule(self) -> None:
-        if not self._is_scheduled and self._flight is None and not self._is_failing:
+        if not self._is_scheduled and not self._is_held:
             self._is_scheduled = True
             self._host.call_soon(self._start)
 
     def _start(self) -> None:
         self._is_scheduled = False
-        if self._flight is not None or self._is_failing:
+        if self._is_held:
             return
         if not self._dirty and not self._deleted and self._snapshot is None:
             self._is_urgent = False
@@ -240,6 +271,7 @@ class Batches:
         for queue_id in self._deleted:
             buffer.queue_deleted(queue_id)
         self._flight_deleted, self._deleted = self._deleted, []
+        self._flight_mourners, self._mourners = self._mourners, []
         self._flight = dirty
         self._is_urgent = bool(self._dirty)
         if not self._dirty:
@@ -273,6 +305,8 @@ class Batches:
         self.bytes_written += self._buffer.size
         self.journal.size += self._buffer.size
         self._flight_deleted = []
+        mourners, self._flight_mourners = self._flight_mourners, []
+        self._resolve(mourners)
         self._tell_stores(None)
         for queue in flight:
             count = len(queue.writing) + len(queue.lone.writing)
@@ -310,6 +344,8 @@ class Batches:
             queue.unwritten()
         self._deleted = self._flight_deleted + self._deleted
         self._flight_deleted = []
+        self._mourners = self._flight_mourners + self._mourners
+        self._flight_mourners = []
         self._waiters = self._flight_waiters + self._waiters
         self._flight_waiters = []
         if self._flight_snapshot is not None:
@@ -329,7 +365,8 @@ class Batches:
             if self._failed_in_a_row > 1:
                 for queue in self._dirty:
                     queue.refuse()
-                if self._is_closing:
+                self._dismiss_mourners()
+                if self._is_closing or self._is_sealed:
                     self._give_up()
                     return
                 await self._host.workers.pause(RETRY_S)
@@ -349,6 +386,7 @@ class Batches:
 
     def _give_up(self) -> None:
         """Nobody will try again; those who wait must not wait for ever."""
+        self._dismiss_mourners()
         waiting = self._take_waiters()
         if self._snapshot is not None:
             waiting.append(self._snapshot.promise)
@@ -361,6 +399,10 @@ class Batches:
         _log.error("journal cannot be written", error=error)
         if self.on_failure is not None:
             self.on_failure(error)
+
+    def _dismiss_mourners(self) -> None:
+        mourners, self._mourners = self._mourners, []
+        self._resolve(mourners)
 
     def _take_waiters(self) -> list[Promise]:
         waiters, self._waiters = self._waiters, []

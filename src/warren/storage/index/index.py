@@ -187,6 +187,7 @@ class IndexStore:
             _log.error(
                 "no clean stop: the next start will recover", vhost=self.layout.vhost, error=error
             )
+        await self._batches.seal()
         await self._host.workers.run_in_thread(self._batches.journal.close)
 
     async def abandon(self) -> None:
@@ -213,11 +214,10 @@ class IndexStore:
 
     async def delete_queue(self, name: str) -> None:
         """Forget the queue and all it has; returns when that would survive a power cut."""
-        queue = self.drop_queue(name)
-        if queue is not None:
-            await self.bury_queue(queue)
+        self.drop_queue(name)
+        await self._batches.deletions_safe()
 
-    def drop_queue(self, name: str) -> QueueIndex | None:
+    def drop_queue(self, name: str) -> None:
         """Forget the queue now, so that another one may have its name."""
         queue = self.queues.pop(name, None)
         if queue is not None:
@@ -225,12 +225,6 @@ class IndexStore:
             self._batches.delete(queue.queue_id)
             self._reading.forget(queue.queue_id)
             self._chores.queue_deleted(queue)
-        return queue
-
-    async def bury_queue(self, queue: QueueIndex) -> None:
-        """Return when it would survive a power cut that a queue was dropped."""
-        assert queue.is_deleted
-        await self._batches.flush()
 
     async def deletions_safe(self) -> None:
         """Return when no queue that was dropped until now could come back."""
