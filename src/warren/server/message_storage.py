@@ -72,6 +72,10 @@ class MessageStorage:
         # Told when the disk does not take what is written.
         self.on_failure: Callable[[OSError], None] | None = None
 
+    def report_faults(self, on_fault: Callable[[BaseException], None]) -> None:
+        """Have it told when a task of the storage ends by a fault that is not the disk's."""
+        self._workers.on_fault = on_fault
+
     @property
     def credits(self) -> tuple[Credit, ...]:
         """Who overdraws one of these has to wait."""

@@ -114,6 +114,7 @@ class Node:
         )
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self._disk_refused()
+        self.messages.report_faults(self._on_storage_fault)
         self.governor = MemoryGovernor(
             self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
@@ -374,6 +375,14 @@ class Node:
             f"a change of the metadata could not be applied ({change}): "
             f"{type(error).__name__}: {error}; the log has the traceback, which we need to mend "
             "this, and a restart reads the metadata anew"
+        )
+
+    def _on_storage_fault(self, error: BaseException) -> None:
+        """End the node: a queue whose messages cannot be read would stand still for ever."""
+        _log.exception("storage failed; stopping", error)
+        self.give_up(
+            f"work of the storage failed: {type(error).__name__}: {error}; the log has the "
+            "traceback, which we need to mend this, and a restart recovers all messages"
         )
 
     def give_up(self, reason: str) -> None:

@@ -223,3 +223,19 @@ async def test_a_metadata_change_that_cannot_be_applied_stops_the_node(
     (said,) = [line for line in log.getvalue().splitlines() if "[error]" in line]
     assert "metadata change could not be applied; stopping change=some/key" in said
     assert "in fail" in log.getvalue(), "with the traceback"
+
+
+async def test_a_fault_in_what_reads_messages_stops_the_node(node: Node, log: io.StringIO) -> None:
+    """A queue whose messages are not told to anybody would stand still, and look healthy."""
+
+    def fail(messages: object) -> None:
+        raise RuntimeError("a fault in a queue")
+
+    ended = asyncio.Event()
+    node.on_stop_wanted = ended.set
+    storage = node.messages.vhosts["/"]
+    storage.read(storage.index.queue("q"), (0, 1), 100, fail)
+    await asyncio.wait_for(ended.wait(), 30)
+    assert node.failure is not None
+    assert "work of the storage failed: RuntimeError: a fault in a queue" in node.failure
+    assert "in fail" in log.getvalue(), "with the traceback"

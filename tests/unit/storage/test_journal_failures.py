@@ -196,7 +196,7 @@ async def test_a_stop_ends_although_the_disk_does_not_write(world: IndexWorld) -
 
 
 async def test_what_comes_after_the_end_does_not_void_what_was_before(world: IndexWorld) -> None:
-    """A message expires while the node stops, and goes to another queue, whose journal is closed."""
+    """A message expires while the node stops, and dies into a queue whose journal is closed."""
     for _ in range(3):
         world.publish()
     await world.index.close()
