@@ -134,3 +134,13 @@ def test_a_node_that_is_reset_has_nothing_left(own: BrokerProcess, own_control: 
     assert own_control.ok("list_queues -s").out == ""
     own.restart()
     assert own_control.ok("list_queues -s").out == ""
+
+
+def test_the_states_of_messages_are_listed(vhost: str, control: Control, connect: Connect) -> None:
+    channel = connect(virtual_host=vhost).channel()
+    channel.queue_declare("tiers", durable=True)
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "tiers", b"12345", pika.BasicProperties(delivery_mode=2))
+    line = f"list_queues -s -p {vhost} name alpha beta gamma delta"
+    assert control.ok(line).out.split() == ["tiers", "3", "0", "0", "0"]

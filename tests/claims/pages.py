@@ -62,7 +62,7 @@ class Queue:
         """Messages that are alpha, beta or gamma, and delta."""
         tiers = tiers_of(self.shown)
         assert tiers is not None
-        return tiers.alpha, tiers.beta_gamma, tiers.delta
+        return tiers.alpha, tiers.beta + tiers.gamma, tiers.delta
 
     def fill(self, count: int, size: int, delivery_mode: int = 2) -> None:
         send(self.broker, numbered(count, size), self.name, delivery_mode=delivery_mode)

@@ -26,6 +26,8 @@ from warren.cli.ctl.verbs import Family, Kind, Option, Verb
 
 LIST_TIMEOUT_S: Final = 60.0
 QUEUE_TIMEOUT_MS: Final = 15_000
+_DELTA_COUNT: Final = 2
+"""Where RabbitMQ's way to write a delta has its count."""
 OFFLINE_STATES: Final = frozenset({"down", "stopped", "crashed"})
 
 
@@ -65,6 +67,18 @@ def _counted(name: str) -> Column:
     ))  # fmt: skip
 
 
+def _tier(name: str) -> Column:
+    """Ready messages in one of the states of a backing queue; unknown of a queue that is down."""
+
+    def count(item: Item) -> object:
+        value = (item.get("backing_queue_status") or {}).get(name)
+        if isinstance(value, list) and len(value) > _DELTA_COUNT:
+            return value[_DELTA_COUNT]
+        return value
+
+    return Column(name, count, ("backing_queue_status",))
+
+
 _MIRRORS: Final = _mirror_pids("slave_nodes")
 _SYNCHRONISED: Final = _mirror_pids("synchronised_slave_nodes")
 
@@ -78,6 +92,7 @@ COLUMNS: Final = by_name(
     plain("messages_ready", "messages_unacknowledged", "messages"),
     plain("messages_ready_ram", "messages_unacknowledged_ram", "messages_ram"),
     plain("messages_persistent", "messages_paged_out"),
+    [_tier(name) for name in ("alpha", "beta", "gamma", "delta")],
     plain("message_bytes", "message_bytes_ready", "message_bytes_unacknowledged"),
     plain("message_bytes_ram", "message_bytes_persistent", "message_bytes_paged_out"),
     plain("head_message_timestamp", "head_message_age_ms"),

@@ -1,7 +1,7 @@
 """Where the messages of a queue are, in RabbitMQ's words.
 
-alpha: body and index in memory. beta and gamma: the index is in memory, the body on disk (gamma:
-the index there, too), which are not told apart, as both cost the same to read. delta: on disk.
+alpha: body and index in memory. beta: the index is in memory, the body on disk. gamma: the same,
+and the index is on disk, too. delta: on disk alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ _COUNT: Final = 2
 
 class Tiers(NamedTuple):
     alpha: int
-    beta_gamma: int
+    beta: int
+    gamma: int
     delta: int
 
     @property
@@ -30,12 +31,12 @@ def tiers_of(queue: JsonObject) -> Tiers | None:
         return None
     status = queue.get("backing_queue_status", {})
     if "alpha" in status:
-        away = status["beta"] + status["gamma"]
-        return Tiers(status["alpha"], away, max(0, ready - status["alpha"] - away))
+        near = (status["alpha"], status["beta"], status["gamma"])
+        return Tiers(*near, max(0, ready - sum(near)))
     delta = status.get("delta", "")
     is_counted = isinstance(delta, list) and len(delta) > _COUNT and isinstance(delta[_COUNT], int)
     # With priorities there is one for each of them, which RabbitMQ does not add up: what is not in
     # memory counts as being on disk then.
     on_disk = min(delta[_COUNT], ready) if is_counted else ready - min(alpha, ready)
     in_memory = min(alpha, ready - on_disk)
-    return Tiers(in_memory, ready - on_disk - in_memory, on_disk)
+    return Tiers(in_memory, 0, ready - on_disk - in_memory, on_disk)

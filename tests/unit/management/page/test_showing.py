@@ -61,16 +61,22 @@ def test_messages_are_in_memory_on_disk_or_between() -> None:
         "messages_ready_ram": 30,
         "backing_queue_status": {"delta": ["delta", 1, 50, 0, 51]},
     }
-    assert tiers_of(queue) == (30, 20, 50)
-    assert tiers_of({"messages_ready": 7, "messages_ready_ram": 7}) == (7, 0, 0)
+    assert tiers_of(queue) == (30, 0, 20, 50)
+    assert tiers_of({"messages_ready": 7, "messages_ready_ram": 7}) == (7, 0, 0, 0)
     assert tiers_of({"state": "down"}) is None
+
+
+def test_each_state_of_messages_is_counted_by_itself() -> None:
+    status = {"alpha": 1, "beta": 2, "gamma": 3, "delta": ["delta", 6, 4, 0, 10]}
+    queue = {"messages_ready": 10, "messages_ready_ram": 1, "backing_queue_status": status}
+    assert tiers_of(queue) == (1, 2, 3, 4)
 
 
 def test_of_a_queue_with_priorities_it_is_known_what_is_in_memory() -> None:
     status = {"delta": [["priority", 0], ["delta", 1, 50, 0, 51]]}
     for delta in (status, {"delta": "undefined"}, {"delta": [1, 2, "3"]}, {}):
         queue = {"messages_ready": 9, "messages_ready_ram": 4, "backing_queue_status": delta}
-        assert tiers_of(queue) == (4, 0, 5)
+        assert tiers_of(queue) == (4, 0, 0, 5)
 
 
 def member(node: str, **facts: Any) -> dict[str, Any]:
