@@ -47,8 +47,10 @@ class Socket(asyncio.Transport):
         self.is_open = True
         self.on_written: Callable[[bytes], None] | None = None
         """A witness that sees what leaves here."""
-        self.stalled: deque[bytes] = deque()
-        """What was sent to this end and is held up by a cut."""
+        self.under_way: deque[bytes] = deque()
+        """What was sent to this end, in the order in which it arrives, whichever way it takes."""
+        self.stalled = 0
+        """How much of that is held up by a cut."""
         self.busy_until_us = 0
 
     def write(self, data: Any) -> None:
@@ -108,22 +110,30 @@ class Connection:
         return self.sockets[1] if socket is self.sockets[0] else self.sockets[0]
 
     def send(self, source: Socket, data: bytes) -> None:
+        """Take it up in order; a cut holds it up behind what was sent before."""
         target, network = self.other(source), self._network
-        way = source.host.name, target.host.name
-        if target.stalled or way in network.cuts:
-            target.stalled.append(data)
-            return
+        target.under_way.append(data)
+        if target.stalled or (source.host.name, target.host.name) in network.cuts:
+            target.stalled += 1
+        else:
+            self._forward(source)
+
+    def _forward(self, source: Socket) -> None:
+        """Have the next that is under way arrive, after some time and all before it."""
+        target, network = self.other(source), self._network
         schedule = network.schedule
-        delay_us = schedule.random.randint(1, network.delay_us(*way))
+        delay_us = schedule.random.randint(1, network.delay_us(source.host.name, target.host.name))
         arrives_us = max(schedule.now_us + delay_us, target.busy_until_us)
         target.busy_until_us = arrives_us
-        schedule.after(arrives_us - schedule.now_us, lambda: self._arrive(source, data))
+        schedule.after(arrives_us - schedule.now_us, lambda: self._arrive(source))
 
-    def _arrive(self, source: Socket, data: bytes) -> None:
+    def _arrive(self, source: Socket) -> None:
         target = self.other(source)
         if target.stalled or (source.host.name, target.host.name) in self._network.cuts:
-            target.stalled.append(data)
-        elif target.is_open:
+            target.stalled += 1
+            return
+        data = target.under_way.popleft()
+        if target.is_open:
             target.take(data)
         else:
             self._tell_closed(target)
@@ -133,9 +143,9 @@ class Connection:
         for source in self.sockets:
             target = self.other(source)
             if source.host.name == source_name:
-                stalled, target.stalled = target.stalled, deque()
-                for data in stalled:
-                    self.send(source, data)
+                stalled, target.stalled = target.stalled, 0
+                for _ in range(stalled):
+                    self._forward(source)
                 if not source.is_open:
                     self._tell_closed(source)
 
