@@ -121,7 +121,7 @@ def test_c022_manually(place: Place) -> None:
     """ha-sync-mode can be `manually`."""
     words = ("set_policy", place.queue, "^x$")
     refused = place.control(*words, '{"ha-mode":"all","ha-sync-mode":"manually"}')
-    assert refused.code == 69
+    assert refused.code == 65
     assert VALIDATION_FAILED in refused.err
     assert "ha-sync-mode" in refused.err
     place.control.ok(*words, '{"ha-mode":"all","ha-sync-mode":"manual"}')
@@ -218,7 +218,7 @@ def test_c030_mirror_queue_verbatim(place: Place, four: MirroredCluster) -> None
 def test_c031_default_mode(place: Place) -> None:
     """ha-mode is `all` if a policy does not say it."""
     refused = place.control("set_policy", place.queue, "^x$", '{"ha-params":2}')
-    assert refused.code == 69
+    assert refused.code == 65
     assert VALIDATION_FAILED in refused.err
     assert "ha-mode" in refused.err
 

@@ -74,7 +74,7 @@ def test_c102_mode_by_policy(connect: Connect, names: Names, api: Api, control: 
     connect().channel().queue_declare(queue, durable=True)
     words = ("set_policy", "Lazy", f"^{queue}$")
     misprinted = control(*words, '{"queue-mode":" lazy"}', "--apply-to", "queues")
-    assert misprinted.code == 69
+    assert misprinted.code == 65
     control.ok(*words, '{"queue-mode":"lazy"}', "--apply-to", "queues")
     eventually(lambda: _mode(api, queue) == "lazy")
     control.ok("clear_policy Lazy")

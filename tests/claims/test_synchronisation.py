@@ -221,6 +221,6 @@ def test_c056_batches(late: Late) -> None:
     refused = late.cluster.nodes[0].control(
         "set_policy", late.queue, "^x$", '{"ha-mode":"all","ha-sync-batch-size":0}'
     )
-    assert refused.code == 69
+    assert refused.code == 65
     settings = late.cluster.nodes[0].control.ok("environment").out
     assert "4096" in settings.split("mirroring_sync_batch_size")[1][:20]
