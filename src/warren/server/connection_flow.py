@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warren.flow.states import (
     BLOCKING,
+    CHANNEL_MEMORY_MS,
     CONNECTION_MEMORY_MS,
     FLOW,
     RUNNING,
@@ -39,8 +40,8 @@ class ConnectionFlow:
             return FLOW
         return state
 
-    def channel_state(self, number: int, memory_ms: int = CONNECTION_MEMORY_MS) -> str:
-        """As the connection's; shown as long, so that both say the same about the bottleneck."""
+    def channel_state(self, number: int, memory_ms: int = CHANNEL_MEMORY_MS) -> str:
+        """Return `flow` if a queue or the store holds the channel up, or did so lately."""
         if self._throttle is not None and self._throttle.channel_state(number, memory_ms) == FLOW:
             return FLOW
         stage = self._stage_behind(memory_ms)

@@ -26,6 +26,7 @@ from warren.channels.intake import Intake
 from warren.flow.brake import Brake
 from warren.flow.credit import Credit
 from warren.flow.states import (
+    CHANNEL_MEMORY_MS,
     CONNECTION_MEMORY_MS,
     FlowRecord,
     Stage,
@@ -165,7 +166,7 @@ class Throttle:
         self._channel_flows = {
             number: flow
             for number, flow in self._channel_flows.items()
-            if flow.is_in_flow(now_ms, CONNECTION_MEMORY_MS)
+            if flow.is_in_flow(now_ms, CHANNEL_MEMORY_MS)
         }
 
     def state(self, memory_ms: int = CONNECTION_MEMORY_MS) -> str:
@@ -173,7 +174,7 @@ class Throttle:
         is_stopped = self.is_stopped or self._is_told
         return connection_state(self._flow, is_stopped, self._brake.has_alarm, now_ms, memory_ms)
 
-    def channel_state(self, number: int, memory_ms: int = CONNECTION_MEMORY_MS) -> str:
+    def channel_state(self, number: int, memory_ms: int = CHANNEL_MEMORY_MS) -> str:
         return state_of(self._channel_flows.get(number), self._brake.clock.now_ms(), memory_ms)
 
     def bottleneck(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from warren.cluster.link.consumer import LinkConsumer
-from warren.flow.states import CONNECTION_MEMORY_MS, FLOW, RUNNING
+from warren.flow.states import CHANNEL_MEMORY_MS, FLOW, RUNNING
 from warren.management.arguments import table_to_json
 from warren.management.cluster.masters import sync_of
 from warren.management.json_types import JsonObject
@@ -71,7 +71,7 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
         node=node.config.name,
         reductions=0,
         reductions_details={"rate": 0.0},
-        state=FLOW if queue.backing.is_in_flow(now_ms, CONNECTION_MEMORY_MS) else RUNNING,
+        state=FLOW if queue.backing.is_in_flow(now_ms, CHANNEL_MEMORY_MS) else RUNNING,
     )
     sync = sync_of(queue, node)
     if sync is not None and sync.synchroniser.is_syncing:
