@@ -187,8 +187,10 @@ def test_c075_forget_cluster_node(
     gone.stop()
     two.start()
     assert two.api.get("queues", "/", queue).status == 404, "the last one to stop may know more"
-    two.control.ok(f"forget_cluster_node {gone.name}")
-    two.control.ok(f"forget_cluster_node {one.name}")
+    words = f"forget_cluster_node {gone.name}"
+    assert f"'{name}'" in two.control(words).err, "what would be lost, before it is"
+    two.control.ok(f"{words} --yes")
+    two.control.ok(f"forget_cluster_node {one.name} --yes")
     eventually(lambda: shown(three, queue).get("messages") == COUNT, "the copy that is left leads")
     assert two.api.get("queues", "/", name).status == 404
     gone.launch()
