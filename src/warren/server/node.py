@@ -112,9 +112,7 @@ class Node:
         self.context.brake.board.listeners.append(
             lambda change: alarm_changed(self.broker.events, change)
         )
-        self.alarms.is_disk_refusing = lambda: self.messages.is_full
-        self.messages.on_failure = lambda error: self._disk_refused()
-        self.messages.report_faults(self._on_storage_fault)
+        self._watch_storage()
         self.governor = MemoryGovernor(
             self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
@@ -136,6 +134,11 @@ class Node:
         self.cluster = _cluster_of(self, self.store)
         self.maintenance = Maintenance(self._listener, self.connections, self.cluster)
         self.metrics_endpoint: Endpoint | None = None
+
+    def _watch_storage(self) -> None:
+        self.alarms.is_disk_refusing = lambda: self.messages.is_full
+        self.messages.on_failure = lambda error: self._disk_refused()
+        self.messages.report_faults(self._on_storage_fault)
 
     @property
     def is_ready(self) -> bool:
