@@ -83,6 +83,18 @@ def test_what_another_master_may_have_delivered_is_not_new(is_lazy: bool) -> Non
 
 
 @pytest.mark.parametrize("is_lazy", [False, True])
+def test_a_mirror_that_stops_leaves_the_marks_on_its_disk(is_lazy: bool) -> None:
+    """A start may make it master with what the disk has, and then nobody else knows."""
+    former = FormerMaster(is_lazy)
+    former.mirror().follow()
+    level, index = former.levels[0], former.world.here.indexes[0]
+    index.delivered.update(
+        s for first, n in level.delivered_runs() for s in range(first, first + n)
+    )
+    assert all(index.was_delivered(sequence) for sequence in range(6))
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
 def test_if_nobody_else_led_what_was_never_delivered_is_new(is_lazy: bool) -> None:
     former = FormerMaster(is_lazy)
     had = [(number, True) for number in range(1, 4)]

@@ -96,14 +96,15 @@ def put_older(
 def offer_again(queue: VariableQueue) -> None:
     """Mark what is on disk as redelivered: the last master may have given it to a client.
 
-    What is in memory was marked when it came to the mirror (`put_at`, `mark_all`).
+    What came to the mirror in memory was marked then (`put_at`).
     """
     if queue.index is not None:
         queue.index.redelivered_below = queue.next_sequence
 
 
 def mark_all(queue: VariableQueue) -> None:
-    """Mark every message in memory as redelivered."""
+    """Mark every message as redelivered, in memory and on disk, where a clean stop leaves it."""
+    offer_again(queue)
     for queued in queue.in_memory():
         queued.redelivered = True
 
