@@ -326,6 +326,10 @@ def make_inbox(queue: AbstractQueue, control: OpenQueue) -> LinkPublishes:
     lowest = control.lowest
     make_room_for(control.origin, master.numbers)
     inbox = LinkPublishes(queue, control.origin, master.numbers.get(control.origin, 0))
+    if control.origin not in master.numbers:
+        # A master that began again with what its disk had does not know what it was sent before,
+        # and its node may be the same: the other one sees no change of masters then.
+        inbox.doubtful = control.sent
     if not master.is_settled and inbox.wait_for_all(lowest):
         master.when_settled(lambda: inbox.confirmed(lowest))
     return inbox

@@ -288,3 +288,18 @@ async def test_an_acknowledgement_that_is_not_committed_counts_until_it_is(
     assert consumer.unacked == 1
     client.deliveries.settle_acked(taken_out)
     assert consumer.unacked == 0
+
+
+async def test_a_consumer_that_goes_while_a_deposed_master_waits_is_served_by_nobody(
+    link: LinkWorld, other: LinkWorld
+) -> None:
+    """Its connection has ended: deliveries to it would come back from nobody."""
+    former, _, _ = await mirrored(link, other)
+    waiting = LinkClient("", asyncio.get_running_loop().create_future)
+    remote = RemoteQueue(former.record, former.settings, waiting)
+    remote.is_mirrored = True
+    stays, goes = (consumer_of(remote, RemoteClient(), []) for _ in range(2))
+    remote.begin_elsewhere(0, [], [stays, goes])
+    remote.remove_consumer(goes)
+    consumers, _ = remote.give_up_here()
+    assert consumers == [stays]

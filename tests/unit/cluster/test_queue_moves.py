@@ -304,7 +304,7 @@ async def test_clients_of_a_deposed_master_wait_for_its_successor(
     assert world.links.moved == [queue]
     assert (master.is_deposed, world.remote.asker.node) == (True, "b")
     assert [entry.sequence for entry in world.remote.unconfirmed] == [1]
-    assert len(world.remote.consumers) == 1
+    assert world.remote.give_up_here()[0] == [consumer]
     assert (outcomes.confirms, outcomes.refusals) == ([], [])
     assert (client.bodies(), consumer.can_take()) == ([b"1"], True)
 
@@ -388,3 +388,16 @@ async def test_the_inbox_of_a_mirrored_queue_knows_how_far_another_nodes_publish
     await world.until(world.shell.node.led)
     queue.backing.numbers["c/1"] = 7
     assert make_inbox(queue, opened).received == 7
+
+
+async def test_a_master_that_does_not_know_another_node_takes_what_that_sent_for_doubtful(
+    world: ShellWorld,
+) -> None:
+    """It began again with what its disk had, and may have delivered those publishes before."""
+    queue = await world.declare()
+    await world.mirror_all()
+    await world.until(world.shell.node.led)
+    opened = OpenQueue(1, "/", "q", 1, "c/1", 0, 5)
+    assert make_inbox(queue, opened).doubtful == 5
+    queue.backing.numbers["c/1"] = 2
+    assert make_inbox(queue, opened).doubtful == 0, "it knows what has arrived"

@@ -313,8 +313,8 @@ class LinkClient:
     def _send_open(self, queue: RemoteQueue) -> None:
         lowest = queue.unconfirmed[0].number if queue.unconfirmed else queue.number + 1
         record = queue.record
-        origin, doubtful = queue.origin, queue.doubtful
-        self.tell(OpenQueue(queue.handle, record.vhost, record.name, lowest, origin, doubtful))
+        numbers = (lowest, queue.origin, queue.doubtful, queue.sent)
+        self.tell(OpenQueue(queue.handle, record.vhost, record.name, *numbers))
 
     def _lose(self, queue: RemoteQueue, error: SoftError) -> None:
         """It is not there; a mirrored one may be elsewhere."""

@@ -80,6 +80,8 @@ class OpenQueue(_Tagged, frozen=True):
     """Who counts: the same for as long as numbers go up, whoever is the queue's master."""
     doubtful: int = 0
     """The last publish that a former master may have had, and delivered to somebody."""
+    sent: int = 0
+    """The last publish that was sent over an earlier link, whether it arrived or not."""
 
 
 class QueueOpened(_Tagged, frozen=True):

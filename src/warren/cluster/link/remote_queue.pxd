@@ -21,7 +21,7 @@ cdef class RemoteQueue(AbstractQueue):
     cdef public str origin
     cdef public uint64_t number
     cdef public uint64_t doubtful
-    cdef uint64_t _sent
+    cdef public uint64_t sent
     cdef public object unconfirmed
     cdef public dict consumers
     cdef dict _resuming

@@ -81,7 +81,7 @@ class RemoteQueue(AbstractQueue):
         self.number = 0
         self.doubtful = 0
         """The last publish that a former master may have had, and delivered."""
-        self._sent = 0
+        self.sent = 0
         self.unconfirmed: deque[Unconfirmed] = deque()
         self.consumers: dict[bytes, Consumer] = {}
         self._resuming: dict[Consumer, bool] = {}
@@ -177,11 +177,11 @@ class RemoteQueue(AbstractQueue):
 
     def _note_sent(self) -> None:
         if self.output is not None:
-            self._sent = self.number
+            self.sent = self.number
 
     def master_restarted(self) -> None:
         """Note that the master is another process: the last one may have delivered publishes."""
-        self.doubtful = self._sent
+        self.doubtful = self.sent
 
     def move(self, asker: LinkClient) -> None:
         """The queue has another master, or none for the moment."""
@@ -190,7 +190,7 @@ class RemoteQueue(AbstractQueue):
             return
         self._cancel_those_who_asked()
         self.disconnected()
-        self.doubtful = self._sent
+        self.doubtful = self.sent
         under_way = sum([len(e.message.body) + LINK_MESSAGE_BYTES for e in self.unconfirmed])
         former.release(under_way)
         asker.charge(under_way)
@@ -200,17 +200,17 @@ class RemoteQueue(AbstractQueue):
         self, number: int, waiting: Sequence[Waiting], consumers: Sequence[Consumer]
     ) -> None:
         """This node was its master: what had no answer there, and whom to serve."""
-        self.number = self.doubtful = self._sent = number
+        self.number = self.doubtful = self.sent = number
         for each in waiting:
             entry = Unconfirmed(each.number, each.publisher, each.sequence, each.message)
             self.unconfirmed.append(entry)
             self.asker.charge(len(each.message.body) + LINK_MESSAGE_BYTES)
         for consumer in consumers:
             consumer.queue = self
-            self.consumers[self._new_consumer_name()] = consumer
+            self._resuming[consumer] = False
         self._cancel_those_who_asked()
         self._void_deliveries()
-        if self.unconfirmed or self.consumers:
+        if self.unconfirmed or self._resuming:
             self.asker.open(self)
 
     def give_up_here(self) -> tuple[list[Consumer], list[Unconfirmed]]:
@@ -228,7 +228,7 @@ class RemoteQueue(AbstractQueue):
         under_way = sum([len(e.message.body) + LINK_MESSAGE_BYTES for e in unconfirmed])
         self.asker.release(under_way)
         self.unconfirmed.clear()
-        self.doubtful = self._sent
+        self.doubtful = self.sent
         self.consumers.clear()
         self._names.clear()
         self.asker.close(self)

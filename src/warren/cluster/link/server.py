@@ -229,7 +229,7 @@ class LinkServer:
         output, clock = self._around.output, self._around.turn_clock
         handle = LinkChannel(control.handle, queue, inbox, output, clock)
         self._handles[control.handle] = handle
-        inbox.doubtful = control.doubtful
+        inbox.doubtful = max(inbox.doubtful, control.doubtful)
         inbox.attach(control.lowest, lambda: self._around.answers_due(handle))
         self.tell(QueueOpened(control.handle, inbox.received))
 
