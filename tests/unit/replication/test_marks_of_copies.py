@@ -94,6 +94,30 @@ def test_a_mirror_that_stops_leaves_the_marks_on_its_disk(is_lazy: bool) -> None
     assert all(index.was_delivered(sequence) for sequence in range(6))
 
 
+def test_messages_of_a_mirror_keep_their_marks_when_they_leave_memory() -> None:
+    world = ReplicaWorld()
+    for number in range(3):
+        world.master.publish(message(number), 0, None, 0)
+    world.join("mirror")
+    for number in range(3, 6):
+        world.master.publish(message(number), 0, None, 0)
+    world.deliver()
+    index = world.replicas["mirror"].indexes[0]
+    assert [sequence for sequence in range(6) if index.was_delivered(sequence)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+    world.synchroniser.wake()
+    world.finish_sync()
+    assert all(index.was_delivered(sequence) for sequence in range(6))
+    world.master.publish(message(6), 0, None, 0)
+    assert not index.was_delivered(6), "it has not come yet"
+
+
 @pytest.mark.parametrize("is_lazy", [False, True])
 def test_if_nobody_else_led_what_was_never_delivered_is_new(is_lazy: bool) -> None:
     former = FormerMaster(is_lazy)

@@ -37,6 +37,7 @@ from warren.replication.classic.retained import RetainedMessages
 from warren.storage.queue.held_numbers import held_runs
 from warren.storage.queue.replication import (
     mark_all,
+    offer_again,
     put_at,
     put_older,
     put_run,
@@ -168,6 +169,7 @@ class Mirror:
         if newer.is_last:
             self.upto = None
             self.lacking = newer.lacking
+        offer_again(queue)
         queue.page_out()
 
     # What there is to do.
@@ -198,6 +200,7 @@ class Mirror:
             part = slice(place, place + count)
             queue = self._level(level)
             received.unsafe -= put_run(queue, first, messages[part], expiries[part], received)
+            offer_again(queue)
             place += count
         for origin, first, count in changes.origins:
             if origin not in self.numbers:
@@ -230,6 +233,7 @@ class Mirror:
                 received.unsafe -= 1
         self.boundary[older.level] = older.boundary
         self._lacks_less(len(messages))
+        offer_again(queue)
         queue.page_out()
 
     def _purge(self, purged: Purged) -> None:

@@ -94,9 +94,10 @@ def put_older(
 
 
 def offer_again(queue: VariableQueue) -> None:
-    """Mark what is on disk as redelivered: the last master may have given it to a client.
+    """Mark what is on disk as redelivered: the master may have given it to a client.
 
-    What came to the mirror in memory was marked then (`put_at`).
+    A mirror's messages are marked in memory when they come (`put_at`), and may leave it; and a
+    mirror that stops may be master after its next start, with what its disk has.
     """
     if queue.index is not None:
         queue.index.redelivered_below = queue.next_sequence
