@@ -30,6 +30,7 @@ from warren.cluster.link.client import LinkClient
 from warren.cluster.link.control import BecomeMirror
 from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node_replica import NodeReplica
+from warren.cluster.placement import LocatorDefaults
 from warren.cluster.sessions import Session, encode_session
 from warren.config.settings import Config
 from warren.metadata.codec import encode_record as encode_queue
@@ -100,7 +101,7 @@ class ShellWorld:
         clock = LoopClock()
         self.store = SqliteOfCluster(directory / "metadata.db")
         self.factory = QueueFactory(clock, asyncio.ensure_future)
-        self.placement = ClusterPlacement(self.factory, "client-local")
+        self.placement = ClusterPlacement(self.factory, LocatorDefaults())
         self.broker = Broker(self.store, AccessControl(), self.placement, new_token, clock)
         self.factory.vhosts = self.broker.vhosts
         self.messages = MessageStorage(directory)

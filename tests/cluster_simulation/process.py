@@ -45,6 +45,7 @@ from warren.cluster.link.publishes import LinkPublishes
 from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node import ClusterNode
 from warren.cluster.node_states import NodeState
+from warren.cluster.placement import LocatorDefaults
 from warren.cluster.sessions import SESSION_TTL_S, Session, encode_session
 from warren.config.values import Endpoint
 from warren.flow.alarms import AlarmBoard
@@ -147,7 +148,7 @@ class Process:
         context: Any = self
         store: Any = self.store
         storages: Any = {VHOST: self.storage}
-        placement = ClusterPlacement(self.queue_factory, "client-local")
+        placement = ClusterPlacement(self.queue_factory, LocatorDefaults())
         self.broker = Broker(store, AccessControl(), placement, self.new_token, self.clock)
         self.queue_factory.vhosts = self.broker.vhosts
         self.queue_factory.storages = storages
@@ -211,7 +212,7 @@ class Process:
         self.store.watch(self.states.follow)
         self.states.follow(await self._stored(KeyKind.NODE_STATE))
         self.store.watch(self.shell.store_changed)
-        for kind in (KeyKind.NODE_STATE, KeyKind.GROUP, KeyKind.NODE):
+        for kind in (KeyKind.NODE_STATE, KeyKind.CHOSEN_NODES, KeyKind.GROUP, KeyKind.NODE):
             self.shell.tell(StoreChanged(await self._stored(kind)))
         self._placement.watch(self.broker.store, self.broker.apply)
         for kind in broker_module._LOADED:

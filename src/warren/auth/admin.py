@@ -56,6 +56,7 @@ _OWNED_BY_VHOST: Final = (
     KeyKind.CURSOR,
     KeyKind.QUEUE,
     KeyKind.GROUP,
+    KeyKind.CHOSEN_NODES,
     KeyKind.EXCHANGE,
     KeyKind.POLICY,
     KeyKind.OPERATOR_POLICY,

@@ -185,8 +185,14 @@ def _hand_over(
 
 
 def is_fixed(mirroring: Mirroring | None) -> bool:
-    """True if the policy says on which nodes there are copies, not only how many."""
-    return mirroring is not None and mirroring.mode is not MirrorMode.EXACTLY
+    """True if a master that hands over keeps its copy.
+
+    So it is where the policy says on which nodes there are copies, not only how many, and for all
+    quorum queues.
+    """
+    if mirroring is None:
+        return False
+    return mirroring.mode is not MirrorMode.EXACTLY or mirroring.is_kept_by_old_master
 
 
 def is_as_wanted(view: ClusterView, name: QueueName) -> bool:

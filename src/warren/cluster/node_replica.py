@@ -6,7 +6,7 @@ what the replica asks for into actions of the node, and opens, promotes and give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from warren.cluster.actions import SendFrame, TellNode
@@ -21,7 +21,7 @@ from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Put
 from warren.model.logs import EventLog
 from warren.model.records import QueueName, describe_queue
-from warren.policy.wanted_copies import mirroring_of
+from warren.policy.wanted_copies import Mirroring
 from warren.replication.classic.instructions import first_sequence_of
 from warren.replication.classic.master import MasterBacking
 from warren.replication.classic.mirror import Mirror
@@ -188,20 +188,22 @@ class NodeReplica:
     # The queue.
 
     @property
-    def policy(self) -> Mapping[str, object]:
-        """Effective policy of the queue; empty if the queue has just been deleted."""
-        record = self._parts.view.topology.record_of(self.name)
-        return {} if record is None else self._parts.view.topology.policy_of(record)
+    def mirroring(self) -> Mirroring | None:
+        """The copies that the queue should have; None if the queue has just been deleted."""
+        view = self._parts.view
+        record = view.topology.record_of(self.name)
+        batch_size = self._parts.sync.terms.batch_size
+        return None if record is None else view.mirroring_of(record, batch_size)
 
     def may_promote_unsynced(self) -> bool:
-        mirroring = mirroring_of(self.policy)
+        mirroring = self.mirroring
         may = mirroring is not None and mirroring.promotes_unsynced_on_failure
         record = self.replica.record
         if not may and record is not None and self._refused_epoch != record.epoch:
             self._refused_epoch = record.epoch
             _log.warning(
                 "queue has no master: no mirror is synchronised, and ha-promote-on-failure "
-                "forbids promoting another",
+                "(or that it is a quorum queue) forbids promoting another",
                 queue=str(self),
                 epoch=record.epoch,
             )
@@ -214,7 +216,7 @@ class NodeReplica:
         self.note("leads")
         master = self._parts.leadership.lead(self.name, replica, self._level)
         replica.mirror = None
-        self.sync = Synchronisation(self.name, replica, lambda: self.policy, self._parts.sync)
+        self.sync = Synchronisation(self.name, replica, lambda: self.mirroring, self._parts.sync)
         self.sync.begin(master)
         return master
 

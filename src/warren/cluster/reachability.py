@@ -17,7 +17,6 @@ from warren.cluster.node_replica import NodeReplica
 from warren.cluster.view import ClusterView
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
-from warren.policy.wanted_copies import mirroring_of
 from warren.replication.reach import better_placed, blocking_members, is_believed
 
 GRACE_MS: Final = 250
@@ -123,5 +122,5 @@ class Reachability:
             successor=successor,
         )
         host.note("hands over to a mirror that reaches more nodes", successor)
-        keeps_copy = is_fixed(mirroring_of(host.policy))
+        keeps_copy = is_fixed(host.mirroring)
         host.replica.hand_over(successor, keeps_copy=keeps_copy)

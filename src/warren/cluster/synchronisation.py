@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from warren.cluster.group_events import GroupEvents
 from warren.model.limits import MIRROR_TIMEOUT_MS
 from warren.model.logs import EventLog
 from warren.model.records import QueueName, describe_queue
-from warren.policy.wanted_copies import Mirroring, mirroring_of
+from warren.policy.wanted_copies import Mirroring
 from warren.replication.classic.master import MasterBacking
 from warren.replication.classic.sync_pace import SyncSettings
 from warren.replication.classic.synchroniser import SyncEvent, Synchroniser
@@ -45,18 +45,18 @@ class SyncTerms:
 
 
 class Synchronisation:
-    """The `SyncHost` of a queue that this node leads. `policy` returns its effective policy."""
+    """The `SyncHost` of a queue that this node leads. `mirroring` returns the wanted copies."""
 
     def __init__(
         self,
         name: QueueName,
         replica: Replica,
-        policy: Callable[[], Mapping[str, object]],
+        mirroring: Callable[[], Mirroring | None],
         node: SyncOfNode,
     ) -> None:
         self._name = name
         self._replica = replica
-        self._policy = policy
+        self._mirroring = mirroring
         self._node = node
         self.synchroniser: Synchroniser | StreamCopier
 
@@ -73,10 +73,6 @@ class Synchronisation:
         return self.synchroniser.is_wanting
 
     @property
-    def _mirroring(self) -> Mirroring | None:
-        return mirroring_of(self._policy(), self._node.terms.batch_size)
-
-    @property
     def is_sync_paused(self) -> bool:
         return self._node.around.is_memory_short or not self._replica.has_room
 
@@ -91,7 +87,7 @@ class Synchronisation:
         self._node.effects.call_later(delay_ms, do)
 
     def sync_settings(self) -> SyncSettings:
-        mirroring, terms = self._mirroring, self._node.terms
+        mirroring, terms = self._mirroring(), self._node.terms
         batch_size = terms.batch_size if mirroring is None else mirroring.sync_batch_size
         return SyncSettings(batch_size, terms.bytes_per_s)
 

@@ -10,6 +10,7 @@ from warren.broker.vhost import VirtualHost
 from warren.model.records import QueueName, QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
+from warren.queues.settings import QueueType
 
 
 class BrokerTopology:
@@ -40,8 +41,7 @@ class BrokerTopology:
 
     def names_here(self, vhost: str | None = None) -> list[QueueName]:
         chosen = [each for each in self._vhosts.values() if vhost in (None, each.name)]
-        mirroring = [each for each in chosen if _mirrors_any(each)]
-        return [(v.name, queue.record.name) for v in mirroring for queue in v.queues_here()]
+        return [(v.name, queue.record.name) for v in chosen for queue in _mirrored(v)]
 
     def masters_declared(self) -> Counter[str]:
         counts: Counter[str] = Counter()
@@ -54,5 +54,9 @@ class BrokerTopology:
         return None if vhost is None else vhost.queues.get(name[1])
 
 
-def _mirrors_any(vhost: VirtualHost) -> bool:
-    return any("ha-mode" in each.policy.definition for each in vhost.policies.policies.policies)
+def _mirrored(vhost: VirtualHost) -> list[Queue]:
+    """The queues served here that may have copies: all if any policy mirrors some."""
+    here = vhost.queues_here()
+    if any("ha-mode" in each.policy.definition for each in vhost.policies.policies.policies):
+        return here
+    return [queue for queue in here if queue.settings.queue_type is QueueType.QUORUM]

@@ -20,13 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from warren.cluster.chosen_nodes import decode_chosen
 from warren.cluster.node_states import NodeState, decode_state
 from warren.cluster.sessions import Session, decode_session
 from warren.flow.alarms import Resource
-from warren.metadata.keys import KeyKind, ParsedKey, group_key, parse_key
+from warren.metadata.keys import KeyKind, ParsedKey, chosen_nodes_key, group_key, parse_key
 from warren.metadata.store import Change
 from warren.model.records import QueueName, QueueRecord
-from warren.policy.wanted_copies import Mirroring, mirroring_of
+from warren.policy.quorum_queues import copies_wished
+from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT, Mirroring
 from warren.replication.group_record import (
     GroupRecord,
     Member,
@@ -54,7 +56,7 @@ class Topology(Protocol):
         ...
 
     def names_here(self, vhost: str | None = None) -> list[QueueName]:
-        """Names of queues that this node serves, in virtual hosts whose policies mirror any."""
+        """Names of queues served here that may have copies: by a policy, or as quorum queues."""
         ...
 
     def masters_declared(self) -> Counter[str]:
@@ -98,6 +100,8 @@ class ClusterView:
         self.cuts: dict[str, tuple[str, ...]] = {}
         """By other node: the nodes that it says it cannot reach."""
         self.groups: dict[QueueName, StoredGroup] = {}
+        self.chosen: dict[QueueName, tuple[str, ...]] = {}
+        """By quorum queue: the nodes that an operator chose for its copies."""
 
     # What the store tells.
 
@@ -108,6 +112,8 @@ class ClusterView:
         for key, change in parsed:
             if key.kind is KeyKind.GROUP:
                 self._apply_group(key, change, changed)
+            elif key.kind is KeyKind.CHOSEN_NODES:
+                self._apply_chosen(key, change, changed)
             elif key.kind is KeyKind.QUEUE:
                 changed.queues.append((key.parts[0], key.parts[1]))
             elif key.kind in (KeyKind.POLICY, KeyKind.OPERATOR_POLICY):
@@ -129,6 +135,14 @@ class ClusterView:
             group = decode_record(change.record.value)
             self.groups[name] = StoredGroup(group, change.record.version)
         changed.groups.append((name, before))
+
+    def _apply_chosen(self, key: ParsedKey, change: Change, changed: ViewChange) -> None:
+        name = (key.parts[0], key.parts[1])
+        if change.record is None:
+            self.chosen.pop(name, None)
+        else:
+            self.chosen[name] = decode_chosen(change.record.value)
+        changed.queues.append(name)
 
     def _apply_session(self, node: str, change: Change, changed: ViewChange) -> None:
         session = None if change.record is None else decode_session(change.record.value)
@@ -191,7 +205,9 @@ class ClusterView:
 
     def group_keys(self, vhost: str, queue: str) -> list[str]:
         """Keys that go from the store along with a queue."""
-        return [group_key(vhost, queue)] if (vhost, queue) in self.groups else []
+        name = (vhost, queue)
+        keys = [group_key(*name)] if name in self.groups else []
+        return [*keys, chosen_nodes_key(*name)] if name in self.chosen else keys
 
     def is_led_here(self, group: GroupRecord) -> bool:
         leader = group.find(group.leader)
@@ -223,8 +239,12 @@ class ClusterView:
         is_waiting = group.state is not QueueState.LIVE
         return not is_waiting and (mirroring is None or mirroring.promotes_unsynced_on_failure)
 
-    def mirroring_of(self, record: QueueRecord) -> Mirroring | None:
-        return mirroring_of(self.topology.policy_of(record))
+    def mirroring_of(
+        self, record: QueueRecord, batch_default: int = SYNC_BATCH_DEFAULT
+    ) -> Mirroring | None:
+        """The copies that a queue should have; None if it is not to be mirrored."""
+        chosen = self.chosen.get((record.vhost, record.name), ())
+        return copies_wished(record, self.topology.policy_of(record), chosen, batch_default)
 
     def moved_masters(self) -> Counter[str]:
         """By node: number of mirrored queues it leads, less those that were declared there."""

@@ -85,7 +85,6 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "cluster_keepalive_interval": _COUNT,
     "cluster_formation.$setting": text,
     "mirroring_flow_control": switch,
-    "queue_leader_locator": one_of("balanced", "client-local", "random", "least-leaders"),
     "net_ticktime": _COUNT,
     # TLS: what OpenSSL sees to by itself.
     "ssl_options": one_of("none"),

@@ -248,6 +248,12 @@ class Config:
         "client-local",
         "how the master node of a new queue is chosen in a cluster",
     )
+    queue_leader_locator: str = setting(
+        "queue_leader_locator",
+        one_of("balanced", "client-local", "random", "least-leaders"),
+        "client-local",
+        "how the leader's node of a new quorum queue or stream is chosen in a cluster",
+    )
     sync_batch_size: int = setting(
         "mirroring_sync_batch_size", whole_number(1, 999_999), SYNC_BATCH_DEFAULT,
         "messages per batch when a mirror is synchronised, unless a policy sets ha-sync-batch-size",

@@ -42,6 +42,7 @@ class KeyKind(Enum):
     NODE_STATE = "node-state"  # node
     MEMBER = "member"  # node
     GROUP = "group"  # vhost, queue
+    CHOSEN_NODES = "chosen-nodes"  # vhost, queue
     CURSOR = "cursor"  # vhost, queue, group of readers
     LOCK = "lock"  # what only one node may do at a time
 
@@ -64,6 +65,7 @@ _PARTS: Final = {
     KeyKind.NODE_STATE: 1,
     KeyKind.MEMBER: 1,
     KeyKind.GROUP: 2,
+    KeyKind.CHOSEN_NODES: 2,
     KeyKind.CURSOR: 3,
     KeyKind.LOCK: 1,
 }
@@ -160,6 +162,11 @@ def node_state_key(name: str) -> str:
 def group_key(vhost: str, queue: str) -> str:
     """Of the copies of a mirrored queue."""
     return _key(KeyKind.GROUP, vhost, queue)
+
+
+def chosen_nodes_key(vhost: str, queue: str) -> str:
+    """Of the nodes that an operator chose for a quorum queue's copies."""
+    return _key(KeyKind.CHOSEN_NODES, vhost, queue)
 
 
 def lock_key(what: str) -> str:

@@ -35,6 +35,8 @@ class Mirroring:
     sync_batch_size: int = SYNC_BATCH_DEFAULT
     promotes_unsynced_on_shutdown: bool = False
     promotes_unsynced_on_failure: bool = True
+    is_kept_by_old_master: bool = False
+    """A master that hands over stays as a mirror, also where only the number of copies counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,8 @@ def mirroring_of(
     )
 
 
-def nodes_for_masters(policy: Mapping[str, object], running: Sequence[str]) -> list[str]:
+def nodes_for_masters(mirroring: Mirroring | None, running: Sequence[str]) -> list[str]:
     """Where a new queue may be declared that is put where there is room for it."""
-    mirroring = mirroring_of(policy)
     if mirroring is None or mirroring.mode is not MirrorMode.NODES:
         return list(running)
     return [node for node in running if node in mirroring.nodes]

@@ -175,7 +175,7 @@ class Cluster:
             self._store.watch(follow)
             follow(await self._stored(kind))
         self._store.watch(self.shell.store_changed)
-        for kind in (KeyKind.NODE_STATE, KeyKind.GROUP, KeyKind.NODE):
+        for kind in (KeyKind.NODE_STATE, KeyKind.CHOSEN_NODES, KeyKind.GROUP, KeyKind.NODE):
             self.shell.tell(StoreChanged(await self._stored(kind)))
         await self._require_name()
 

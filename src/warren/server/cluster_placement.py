@@ -12,7 +12,7 @@ from warren.broker.queue_host import QueueFactory
 from warren.cluster.copy_planning import is_as_wanted
 from warren.cluster.lifetimes import outlives_master
 from warren.cluster.masters import is_masterless, locate
-from warren.cluster.placement import Locator, locator_of, master_for
+from warren.cluster.placement import Locator, LocatorDefaults, locator_of, master_for
 from warren.cluster.sessions import SESSION_TTL_S
 from warren.metadata.store import (
     CancelWatch,
@@ -23,6 +23,7 @@ from warren.metadata.store import (
 )
 from warren.model.errors import AmqpError
 from warren.model.records import QueueRecord
+from warren.policy.quorum_queues import copies_wished
 from warren.policy.wanted_copies import nodes_for_masters
 from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
@@ -36,11 +37,11 @@ DECLARE_S_MAX: Final = 5.0
 class ClusterPlacement:
     """The broker is made first, the cluster around it after: `use` completes this object."""
 
-    def __init__(self, factory: QueueFactory, locator: str) -> None:
+    def __init__(self, factory: QueueFactory, locators: LocatorDefaults) -> None:
         self.lease_ttl_s = SESSION_TTL_S
         self.ends_exchanges_with_node = False
         self._factory = factory
-        self._locator = Locator(locator)
+        self._locators = locators
         self._shell: ClusterShell | None = None
         self._context: ConnectionContext | None = None
 
@@ -65,11 +66,11 @@ class ClusterPlacement:
     def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
         """Exclusive queues live and die with a connection, so they stay where that is."""
         view = self.shell.view
-        locator = locator_of(record, policy, self._locator)
+        locator = locator_of(record, policy, self._locators)
         if record.exclusive or locator is Locator.CLIENT_LOCAL:
             return view.name
         masters = view.masters()
-        candidates = nodes_for_masters(policy, view.nodes_in_service)
+        candidates = nodes_for_masters(copies_wished(record, policy), view.nodes_in_service)
         counts = {node: masters[node] for node in candidates}
         return master_for(locator, view.name, counts, random.choice)
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from warren.cluster.chosen_nodes import decode_chosen, encode_chosen
 from warren.metadata.etcd import EtcdStore
 from warren.metadata.keys import KeyKind, node_key, parse_key, prefix
-from warren.metadata.store import Check, MetadataUnavailable, Put
+from warren.metadata.store import Check, Delete, MetadataUnavailable, Put
 from warren.model.logs import EventLog
 from warren.replication.group_record import GroupRecord, decode_record, encode_record, forget_node
 
@@ -27,6 +28,9 @@ async def forget_copies(store: EtcdStore, node: str) -> None:
     for stored in await store.range(prefix(KeyKind.GROUP)):
         if _counts_on(decode_record(stored.value), node):
             await _forget_copy(store, stored.key, node)
+    for stored in await store.range(prefix(KeyKind.CHOSEN_NODES)):
+        if node in decode_chosen(stored.value):
+            await _forget_choice(store, stored.key, node)
 
 
 def _counts_on(group: GroupRecord, node: str) -> bool:
@@ -47,6 +51,19 @@ async def _forget_copy(store: EtcdStore, key: str, node: str) -> None:
             _tell_heir(key, before, after)
             return
     raise MetadataUnavailable(f"the copies of {_queue_of(key)} change all the time")
+
+
+async def _forget_choice(store: EtcdStore, key: str, node: str) -> None:
+    """The nodes that an operator chose for a quorum queue, without that one."""
+    for _ in range(ATTEMPTS_MAX):
+        stored = await store.get(key)
+        if stored is None:
+            return
+        left = [each for each in decode_chosen(stored.value) if each != node]
+        change = Put(key, encode_chosen(left)) if left else Delete(key)
+        if await store.commit([Check(key, stored.version)], [change]):
+            return
+    raise MetadataUnavailable(f"the nodes chosen for {_queue_of(key)} change all the time")
 
 
 def _tell_heir(key: str, before: GroupRecord, after: GroupRecord) -> None:

@@ -169,7 +169,8 @@ async def _require_nobody_runs(store: MetadataStore) -> None:
 
 async def _drop_queues(store: MetadataStore, node: str) -> int:
     view = ClusterView("", NoTopology())
-    view.apply([Change(r.key, r) for r in await store.range(prefix(KeyKind.GROUP))])
+    for kind in (KeyKind.GROUP, KeyKind.CHOSEN_NODES):
+        view.apply([Change(r.key, r) for r in await store.range(prefix(kind))])
     placement = OfflinePlacement(view)
     broker = Broker(store, AccessControl(), placement, new_token, LoopClock())
     await broker.start()

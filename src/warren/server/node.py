@@ -22,6 +22,7 @@ from warren.broker.event_admin import EventAdmin
 from warren.broker.placement import Placement, SingleNode
 from warren.broker.queue_host import QueueFactory
 from warren.cluster.node_states import Listener
+from warren.cluster.placement import LocatorDefaults
 from warren.config.settings import Config
 from warren.config.values import Endpoint
 from warren.metadata.codec import decode_queue
@@ -425,7 +426,9 @@ def _placement_of(config: Config, store: MetadataStore, factory: QueueFactory) -
         return SingleNode(factory.make)
     from warren.server.cluster_placement import ClusterPlacement
 
-    return ClusterPlacement(factory, config.queue_master_locator)
+    return ClusterPlacement(
+        factory, LocatorDefaults(config.queue_master_locator, config.queue_leader_locator)
+    )
 
 
 def _cluster_of(node: Node, store: MetadataStore) -> Cluster | None:

@@ -17,7 +17,6 @@ from warren.metadata.keys import lock_key
 from warren.metadata.store import Check, Delete, Put
 from warren.model.logs import EventLog
 from warren.policy.rebalancing import MasterSeen, Move, candidates_of
-from warren.policy.wanted_copies import mirroring_of
 from warren.queues.queue import Queue
 from warren.replication.group_record import GroupRecord, node_of
 
@@ -69,7 +68,7 @@ def masters_seen(cluster: Cluster, taking_part: list[str]) -> list[MasterSeen]:
     for host in cluster.node.led():
         vhost, name = host.name
         queue = cluster.broker.vhosts[vhost].queues.get(name)
-        group, mirroring = host.replica.record, mirroring_of(host.policy)
+        group, mirroring = host.replica.record, host.mirroring
         if not isinstance(queue, Queue) or group is None or mirroring is None:
             continue
         candidates = candidates_of(mirroring, _mirrors_of(host, group), taking_part)

@@ -23,6 +23,7 @@ from warren.cluster.link.control import Held, Kept
 from warren.cluster.node_replica import NodeReplica
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check
+from warren.policy.wanted_copies import MirrorMode
 from warren.replication.classic.instructions import first_sequence_of
 from warren.replication.classic.retained import NOTHING
 from warren.replication.group_record import heir_of, node_of
@@ -117,11 +118,12 @@ def test_a_queue_that_waits_for_its_master_is_logged_once_per_epoch(
     assert caplog.text.count("queue has no master") == 1
 
 
-def test_a_deleted_queue_has_no_policy(world: MachineWorld) -> None:
+def test_a_deleted_queue_wants_no_copies(world: MachineWorld) -> None:
     host = world.followed(group_on("b"))
-    assert host.policy == ALL
+    assert host.mirroring is not None
+    assert host.mirroring.mode is MirrorMode.ALL
     del world.topology.records[NAME]
-    assert host.policy == {}
+    assert host.mirroring is None
 
 
 def test_the_eldest_unsynchronised_mirror_leads_if_it_may(world: MachineWorld) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from warren.cluster.placement import Locator, locator_of, master_for
+from warren.cluster.placement import Locator, LocatorDefaults, locator_of, master_for
 from warren.model.fields import Field, Table
 from warren.model.records import QueueRecord
 
@@ -38,7 +38,7 @@ def test_the_argument_goes_before_the_policy_and_that_before_the_configuration(
     argument: str | None, policy: Mapping[str, object], expected: Locator
 ) -> None:
     """4-22."""
-    assert locator_of(queue(argument), policy, Locator.MIN_MASTERS) is expected
+    assert locator_of(queue(argument), policy, LocatorDefaults("min-masters")) is expected
 
 
 def test_min_masters_takes_the_node_with_the_fewest_and_then_the_first_by_name() -> None:

@@ -12,6 +12,7 @@ from warren.broker.events import Event
 from warren.cluster.actions import SetTimer
 from warren.cluster.group_events import GroupEvents
 from warren.cluster.synchronisation import Synchronisation, SyncOfNode, SyncTerms
+from warren.policy.wanted_copies import mirroring_of
 from warren.replication.classic.sync_pace import SyncSettings
 from warren.replication.classic.synchroniser import SyncEvent
 
@@ -42,7 +43,7 @@ def sync_of(
     terms = SyncTerms(batch_size=50, bytes_per_s=1_000, is_blocking=is_blocking)
     node = SyncOfNode(terms, world, world.effects, GroupEvents(world.events))
     replica = world.host.replica
-    sync = Synchronisation(NAME, replica, lambda: policy, node)
+    sync = Synchronisation(NAME, replica, lambda: mirroring_of(policy, 50), node)
     sync.begin(replica.master)
     return sync
 
