@@ -21,6 +21,7 @@ from warren.queues.id_keeping import IdKeepingBacking
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
+from warren.queues.quorum_queue import QuorumQueue
 from warren.queues.settings import QueueSettings, QueueType
 from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.streams.log import StreamLog
@@ -81,7 +82,7 @@ class QueueFactory:
 
         levels = levels_of(settings, lambda priority: on_disk(level_name(record.name, priority)))
         if levels is None:
-            queue = Queue(record, settings, on_disk(record.name), self)
+            queue = self._queue(record, settings, on_disk(record.name))
         else:
             for priority in storage.recovered_levels(record.name):
                 levels.add_level(priority, on_disk(level_name(record.name, priority)))
@@ -119,6 +120,8 @@ class QueueFactory:
     def _queue(self, record: QueueRecord, settings: QueueSettings, backing: BackingQueue) -> Queue:
         if settings.deduplicates:
             return DeduplicatingQueue(record, settings, backing, self, self._spawn)
+        if settings.queue_type is QueueType.QUORUM:
+            return QuorumQueue(record, settings, backing, self)
         return Queue(record, settings, backing, self)
 
     def _look_at_heads(self) -> None:

@@ -30,10 +30,9 @@ from warren.queues.boundary import (
     Until,
 )
 from warren.queues.consumers import Consumer, ConsumerRotation
-from warren.queues.delivery_limit import with_delivery_count
 from warren.queues.host import DeathReason, QueueHost
 from warren.queues.idle_expiry import IdleExpiry
-from warren.queues.settings import Overflow, QueueSettings, QueueType
+from warren.queues.settings import Overflow, QueueSettings
 from warren.queues.waiting_times import WaitingTimes
 from warren.wire.codec import Message, QueuedMessage
 
@@ -245,8 +244,6 @@ class Queue(AbstractQueue):
     def requeued(self, run: list[QueuedMessage]) -> None:
         if self.is_deleted:
             return
-        if self.settings.queue_type is QueueType.QUORUM:
-            run = self._within_delivery_limit(run)
         for queued in run:
             queued.redelivered = True
             self.may_expire = self.may_expire or queued.expires_at_ms != 0
@@ -472,22 +469,6 @@ class Queue(AbstractQueue):
     def _dead_letter(self, messages: list[Message], reason: DeathReason) -> None:
         if self.settings.dead_letter_exchange is not None:
             self.host.dead_letter(self, messages, reason)
-
-    def _within_delivery_limit(self, run: list[QueuedMessage]) -> list[QueuedMessage]:
-        """Quorum queues count deliveries and may give up on a message that keeps coming back."""
-        limit = self.settings.delivery_limit
-        kept = []
-        discarded = []
-        for queued in run:
-            queued.delivery_count += 1
-            if limit is None or queued.delivery_count <= limit:
-                queued.message = with_delivery_count(queued.message, queued.delivery_count)
-                kept.append(queued)
-            else:
-                discarded.append(queued)
-        if discarded:
-            self._discard(discarded, DeathReason.DELIVERY_LIMIT)
-        return kept
 
 
 def _has_rules(settings: QueueSettings) -> bool:

@@ -10,6 +10,7 @@ from warren.queues.delivery import TurnClock
 from warren.queues.host import DeathReason
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.queue import DROPPED_PER_TURN_MAX, Queue
+from warren.queues.quorum_queue import QuorumQueue
 from warren.queues.settings import Overflow, QueueSettings, QueueType, settings_of
 from warren.wire.codec import Message, PropertyBlock
 
@@ -44,7 +45,8 @@ class ModeBacking(MemoryBacking):
 
 def make(settings: QueueSettings = NO_SETTINGS) -> tuple[Queue, Host]:
     host = Host()
-    return Queue(QueueRecord("/", "q"), settings, MemoryBacking(), host), host
+    kind = QuorumQueue if settings.queue_type is QueueType.QUORUM else Queue
+    return kind(QueueRecord("/", "q"), settings, MemoryBacking(), host), host
 
 
 def publish(queue: Queue, *bodies: bytes) -> list[int]:
