@@ -29,8 +29,8 @@ def is_quorum(arguments: Table) -> bool:
 def group_size_of(arguments: Table) -> int:
     """Number of copies that a quorum queue was declared with, on as many nodes or more."""
     field = arguments.get(GROUP_SIZE)
-    is_number = field is not None and field.is_integer and isinstance(field.value, int)
-    return field.value if field is not None and is_number else GROUP_SIZE_DEFAULT  # type: ignore[return-value]
+    size = None if field is None else field.value
+    return size if isinstance(size, int) else GROUP_SIZE_DEFAULT
 
 
 def copies_wished(

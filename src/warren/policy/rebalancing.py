@@ -23,6 +23,8 @@ class MasterSeen:
     node: str
     messages: int
     candidates: tuple[str, ...]
+    kind: str = "classic"
+    """The queue's type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from warren.cluster.relocations import RELOCATION_MS_MAX
 from warren.metadata.keys import lock_key
 from warren.metadata.store import Check, Delete, Put
 from warren.model.logs import EventLog
+from warren.policy.quorum_queues import is_quorum
 from warren.policy.rebalancing import MasterSeen, Move, candidates_of
 from warren.queues.queue import Queue
 from warren.replication.group_record import GroupRecord, node_of
@@ -55,11 +56,17 @@ class Rebalancing:
         group = self._cluster.view.group_of((move.vhost, move.queue))
         return group is None or (node_of(group.leader) == move.node and group.is_live(group.leader))
 
-    def masters(self) -> dict[str, int]:
-        """Number of mirrored queues that each running node leads."""
-        groups = self._cluster.view.groups.values()
-        leaders = Counter(node_of(stored.record.leader) for stored in groups)
-        return {node: leaders[node] for node in self._cluster.running_nodes}
+    def masters(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Number of mirrored queues that each running node leads, and of quorum queues."""
+        view = self._cluster.view
+        leaders: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+        for name, stored in view.groups.items():
+            record = view.topology.record_of(name)
+            if record is not None:
+                leaders[is_quorum(record.arguments)][node_of(stored.record.leader)] += 1
+        nodes = self._cluster.running_nodes
+        classic, quorum = leaders
+        return {node: classic[node] for node in nodes}, {node: quorum[node] for node in nodes}
 
 
 def masters_seen(cluster: Cluster, taking_part: list[str]) -> list[MasterSeen]:
@@ -73,7 +80,8 @@ def masters_seen(cluster: Cluster, taking_part: list[str]) -> list[MasterSeen]:
             continue
         candidates = candidates_of(mirroring, _mirrors_of(host, group), taking_part)
         if candidates:
-            seen = MasterSeen(vhost, name, cluster.name, queue.message_count, candidates)
+            kind = queue.settings.queue_type.value
+            seen = MasterSeen(vhost, name, cluster.name, queue.message_count, candidates, kind)
             found.append(seen)
     return found
 

@@ -29,6 +29,7 @@ from warren.cli.ctl import (
     policies,
     queue_listing,
     queues,
+    quorum_members,
     rebalancing,
     settings,
     stream_status,
@@ -41,8 +42,8 @@ from warren.cli.ctl.verbs import Verb
 _FAMILIES: Final = (
     access, assistance, cluster_status, clustering, connections, definitions, diagnosis,
     encoding, event_stream, feature_flags, health, instead, logs, mirrors, node_status, nodes,
-    object_listing, observer, parameters, plugins, policies, queue_listing, queues, rebalancing,
-    settings, stream_status, synchronising, users, vhosts,
+    object_listing, observer, parameters, plugins, policies, queue_listing, queues, quorum_members,
+    rebalancing, settings, stream_status, synchronising, users, vhosts,
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {

@@ -174,12 +174,6 @@ def check_certificate_expiration(call: Call) -> Answer:
     return f"No certificates are expiring within {within} {unit}."
 
 
-def check_if_node_is_quorum_critical(call: Call) -> Answer:
-    call.announce(f"Checking if node {call.node} is critical for quorum of any quorum queues ...")
-    _check(call, "node-is-quorum-critical")
-    return f"Node {call.node} reported no quorum queues with minimum quorum"
-
-
 def _check(call: Call, *path: str) -> None:
     try:
         call.api.get("health", "checks", *path, **call.about_node)
@@ -263,11 +257,6 @@ VERBS: Final = (
         "Fails if a TLS certificate expires soon",
         check_certificate_expiration,
         options=(_WITHIN, _PERIOD),
-    ),
-    _verb(
-        "check_if_node_is_quorum_critical",
-        "Fails if stopping the node would lose a quorum",
-        check_if_node_is_quorum_critical,
     ),
     _verb(
         "memory_breakdown",

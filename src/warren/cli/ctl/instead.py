@@ -16,10 +16,6 @@ _CODE: Final = (
     "Erlang and Elixir code does not run here; what it is used for most: 'warrenctl status', "
     "'environment', 'list_queues' with columns, and the HTTP API"
 )
-_QUORUM: Final = (
-    "quorum queues have one copy, on the node in column 'pid' of list_queues; a policy with "
-    "ha-mode replicates classic queues"
-)
 _SECRET: Final = (
     "nodes prove to each other that they know WARREN_CLUSTER_SECRET; it is never shown: compare "
     "the nodes' configuration"
@@ -74,13 +70,10 @@ _REFUSED: Final = {
         Family.PLUGINS,
         "there are no plug-in files: 'rabbitmq-plugins list' shows what is built in",
     ),
-    "quorum_status": (Family.REPLICATION, _QUORUM),
-    "grow": (Family.REPLICATION, _QUORUM),
-    "shrink": (Family.REPLICATION, _QUORUM),
-    "add_member": (Family.REPLICATION, _QUORUM),
-    "delete_member": (Family.REPLICATION, _QUORUM),
-    "reclaim_quorum_memory": (Family.REPLICATION, _QUORUM),
-    "await_online_quorum_plus_one": (Family.REPLICATION, _QUORUM),
+    "reclaim_quorum_memory": (
+        Family.REPLICATION,
+        "quorum queues keep messages as all queues do, and nodes page them out by themselves",
+    ),
 }
 _NOTHING_TO_DO: Final = {
     "hipe_compile": (

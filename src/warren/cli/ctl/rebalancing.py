@@ -30,7 +30,8 @@ def rebalance(call: Call) -> Answer:
         if refusal.kind != "rebalance_in_progress":
             raise
         raise error("rebalance_in_progress", Exit.UNAVAILABLE) from refusal
-    rows = [(node, 0, count) for node, count in balanced["masters"].items()]
+    quorum = balanced["quorum"]
+    rows = [(node, quorum.get(node, 0), count) for node, count in balanced["masters"].items()]
     return Table(_COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in rows])
 
 

@@ -31,7 +31,10 @@ from warren.management.views.certificates import DAYS_MAX, DAYS_OF_UNIT, expirin
 from warren.management.views.copies import led_without_synchronised
 from warren.management.views.overview import show_listeners
 from warren.model.limits import SHORTSTR_BYTES_MAX
+from warren.model.records import QueueRecord
+from warren.policy.quorum_queues import is_quorum
 from warren.queues.settings import queue_type_of
+from warren.server.quorum_members import critical_on
 from warren.wire.codec import Message, PropertyBlock
 from warren.wire.properties import Properties, encode_properties
 from warren.wire.route_key import make_route_key
@@ -39,6 +42,9 @@ from warren.wire.route_key import make_route_key
 ALIVENESS_QUEUE: Final = "aliveness-test"
 _OK: Final = {"status": "ok"}
 _ALONE: Final = {"status": "ok", "reason": "single node cluster"}
+_WOULD_LOSE_QUORUM: Final = (
+    "There are quorum queues that would lose their quorum if the target node is shut down"
+)
 _NOT_SYNCHRONISED: Final = "There are classic mirrored queues without online synchronised mirrors"
 # RabbitMQ's names of protocols, and what else it takes for them.
 _PROTOCOLS: Final = {
@@ -107,25 +113,31 @@ async def _healthy(call: Call) -> JsonObject:
     return _OK
 
 
-async def _not_quorum_critical(call: Call) -> JsonObject:
-    """Quorum queues are not replicated, so that no replica can be the last."""
-    return _OK if call.peers.names else _ALONE
+async def _not_quorum_critical(call: Call) -> JsonObject | Response:
+    """Whether every quorum queue that is whole here is whole on another node that runs."""
+    cluster = call.node.cluster
+    if cluster is None or len(cluster.membership.members) == 1:
+        return _ALONE
+    critical = [_shown(record) for record in critical_on(cluster.view, cluster.name)]
+    return _failed(_WOULD_LOSE_QUORUM, queues=critical) if critical else _OK
 
 
 async def _not_mirror_sync_critical(call: Call) -> JsonObject | Response:
     """Whether every mirrored queue led here would have a successor that lacks nothing."""
     if not call.peers.names:
         return _ALONE
-    critical = [
-        {
-            "readable_name": f"queue '{record.name}' in vhost '{record.vhost}'",
-            "name": record.name,
-            "virtual_host": record.vhost,
-            "type": queue_type_of(record.arguments).value,
-        }
-        for record in led_without_synchronised(call.node)
-    ]
+    records = [r for r in led_without_synchronised(call.node) if not is_quorum(r.arguments)]
+    critical = [_shown(record) for record in records]
     return _failed(_NOT_SYNCHRONISED, queues=critical) if critical else _OK
+
+
+def _shown(record: QueueRecord) -> JsonObject:
+    return {
+        "readable_name": f"queue '{record.name}' in vhost '{record.vhost}'",
+        "name": record.name,
+        "virtual_host": record.vhost,
+        "type": queue_type_of(record.arguments).value,
+    }
 
 
 async def _node_health(call: Call) -> JsonObject | Response:

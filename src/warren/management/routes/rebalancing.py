@@ -53,14 +53,16 @@ async def _rebalance(call: Call) -> JsonObject | None:
     if call.part:
         return await _answer_peer(call)
     if cluster is None:
-        return {"masters": {call.node.config.name: 0}, "moved": 0}
+        none = {call.node.config.name: 0}
+        return {"masters": none, "quorum": none, "moved": 0}
     rebalancing = Rebalancing(cluster)
     try:
         moves = await _begin(call, cluster, rebalancing)
     except InProgress:
         raise Refusal(400, "rebalance_in_progress", "masters are being rebalanced") from None
     await rebalancing.finish(moves)
-    return {"masters": rebalancing.masters(), "moved": len(moves)}
+    classic, quorum = rebalancing.masters()
+    return {"masters": classic, "quorum": quorum, "moved": len(moves)}
 
 
 async def _begin(call: Call, cluster: Cluster, rebalancing: Rebalancing) -> list[Move]:
@@ -94,7 +96,7 @@ async def _filter(call: Call) -> Any:
 
     def is_wanted(master: MasterSeen) -> bool:
         is_named = in_vhost.search(master.vhost) and named.search(master.queue)
-        return kind != "quorum" and is_named is not None
+        return kind in ("all", master.kind) and is_named is not None
 
     return is_wanted
 

@@ -12,6 +12,7 @@ from warren.policy.wanted_copies import mirroring_of
 from warren.queues.boundary import AbstractQueue
 from warren.replication.group_changes import mirrors_of, recoverable_of, synchronised_of
 from warren.replication.group_record import GroupRecord, node_of
+from warren.server.quorum_members import members_of, online_of
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -39,8 +40,8 @@ def show_copies(record: QueueRecord, node: Node) -> JsonObject:
 
 def _is_left_alone(record: QueueRecord, group: GroupRecord, node: Node) -> bool:
     """No policy mirrors it any more: what is left of its group says where it has moved to."""
-    policy = node.broker.vhosts[record.vhost].policies.of_queue(record).effective
-    return len(group.members) == 1 and mirroring_of(policy) is None
+    assert node.cluster is not None, "a queue that is mirrored is one of a cluster"
+    return len(group.members) == 1 and node.cluster.view.mirroring_of(record) is None
 
 
 def _uncopied(record: QueueRecord, node: Node) -> JsonObject:
@@ -52,6 +53,22 @@ def _uncopied(record: QueueRecord, node: Node) -> JsonObject:
         "slave_nodes": [],
         "synchronised_slave_nodes": [],
         "recoverable_slaves": [] if record.durable else None,
+    }
+
+
+def show_members(record: QueueRecord, node: Node) -> JsonObject:
+    """The copies of a quorum queue or a stream, as RabbitMQ shows them."""
+    group = group_of(record, node)
+    if group is None or node.cluster is None:
+        home = record.node or node.config.name
+        running = [node.config.name] if node.cluster is None else node.cluster.running_nodes
+        online = [home] if home in running else []
+        return {"leader": home, "members": [home], "online": online}
+    view = node.cluster.view
+    return {
+        "leader": view.master_of(record),
+        "members": list(members_of(view, record)),
+        "online": online_of(view, group),
     }
 
 

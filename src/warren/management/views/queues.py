@@ -9,7 +9,7 @@ from warren.flow.states import CHANNEL_MEMORY_MS, FLOW, RUNNING
 from warren.management.arguments import table_to_json
 from warren.management.cluster.masters import sync_of
 from warren.management.json_types import JsonObject
-from warren.management.views.copies import group_of, last_master_of, show_copies
+from warren.management.views.copies import group_of, last_master_of, show_copies, show_members
 from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
 from warren.model.records import QueueRecord
@@ -77,8 +77,7 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
     if sync is not None and sync.synchroniser.is_syncing:
         shown.update(state=SYNCING, sync_messages=sync.synchroniser.sent_count)
     if queue.settings.queue_type is not QueueType.CLASSIC:
-        members = [node.config.name]
-        shown.update(leader=node.config.name, members=members, online=members)
+        shown.update(show_members(queue.record, node))
     if figures := node.statistics.of_queue(queue):
         shown["message_stats"] = figures
     show_idle_since(shown, node, queue.counters)
@@ -91,6 +90,8 @@ def show_any_queue(queue: AbstractQueue, node: Node) -> JsonObject:
     # At a node that is down, which nobody else can say more of; or mirrored and without leader.
     record = queue.record
     shown = {**describe_queue(record), "node": last_master_of(record, node), "state": DOWN}
+    if queue_type_of(record.arguments) is not QueueType.CLASSIC:
+        shown.update(show_members(record, node))
     return shown if group_of(record, node) is None else {**shown, **show_copies(record, node)}
 
 
