@@ -39,7 +39,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Vhost:
-    """`default_queue_type` is kept for export; "" says that there is none."""
+    """`default_queue_type` is for queues declared without one; "" says that there is none."""
 
     name: str
     description: str = ""

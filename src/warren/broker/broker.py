@@ -81,6 +81,8 @@ class Broker:
         self._lease: Lease | None = None
         self._cancel_watch: CancelWatch | None = None
         self.activity = Activity()
+        self.default_queue_type = ""
+        """The configuration's, for virtual hosts that have none of their own."""
         self._services = Services(
             store=store,
             own_lease=lambda: self.lease,
@@ -91,6 +93,7 @@ class Broker:
             events=self.events,
             activity=self.activity,
             companions=self._companions,
+            default_queue_type=self._default_queue_type,
         )
 
     # Life.
@@ -146,6 +149,11 @@ class Broker:
     def _companions(self, vhost: str, queue: str) -> Sequence[str]:
         cursors = self.stream_groups.keys_of(vhost, queue)
         return (*self.placement.companions(vhost, queue), *cursors)
+
+    def _default_queue_type(self, name: str) -> str:
+        vhost = self.access.directory.vhost(name)
+        own = "" if vhost is None else vhost.default_queue_type
+        return own or self.default_queue_type
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Take in what the store tells."""

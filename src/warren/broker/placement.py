@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from warren.metadata.store import CancelWatch, Lease, MetadataStore, WatchCallback
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
+from warren.policy.quorum_queues import is_quorum
 from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
 
 NODE_LEASE_TTL_S: Final = 30.0
 """What is not durable lives as long as the node does, and so much longer if it dies silently."""
+
+_log = EventLog("queue")
 
 MakeQueue: TypeAlias = Callable[[QueueRecord, QueueSettings], AbstractQueue]
 
@@ -104,7 +108,11 @@ class SingleNode:
         return ()
 
     async def until_ready(self, record: QueueRecord) -> None:
-        """Nothing to wait for: there is one copy, and it is here."""
+        """Nothing to wait for: there is one copy, and it is here, which a quorum queue says."""
+        if is_quorum(record.arguments):
+            _log.warning(
+                "quorum queue has one copy: this node is not in a cluster", queue=str(record)
+            )
 
     def exchanges_lost_bindings(self, vhost: WithExchanges) -> None:
         """Cannot happen: no other node's lease can end."""

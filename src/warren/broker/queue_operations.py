@@ -24,8 +24,12 @@ from warren.model.errors import (
     precondition_failed,
     resource_locked,
 )
+from warren.model.fields import Field
 from warren.model.records import QueueRecord, describe_queue
 from warren.queues.arguments import (
+    QUEUE_TYPE,
+    may_default_to,
+    queue_type_of,
     require_same_queue,
     require_server_name_allowed,
     validate_queue,
@@ -74,6 +78,17 @@ class QueueOperations:
             return record
         require_server_name_allowed(record.arguments)
         return replace(record, name=SERVER_NAME_PREFIX + self._services.new_token())
+
+    def typed(self, record: QueueRecord) -> QueueRecord:
+        """With the default type, if it has none and can be of it; a queue that exists keeps its."""
+        kind = self._services.default_queue_type(self._topology.vhost)
+        if not record.name or not may_default_to(kind, record):
+            return record
+        existing = self._topology.queues.get(record.name)
+        if existing is not None and queue_type_of(existing.record.arguments).value != kind:
+            return record
+        arguments = record.arguments.replacing(QUEUE_TYPE, Field("S", kind.encode()))
+        return replace(record, arguments=arguments)
 
     async def declare(self, record: QueueRecord) -> AbstractQueue:
         """Declare a queue whose name has been vetted."""

@@ -27,6 +27,8 @@ class Services:
     activity: Activity
     # Keys that go from the store along with a queue, of that virtual host and name.
     companions: Callable[[str, str], Sequence[str]]
+    # Type of the queues of a virtual host that are declared without one; empty for classic.
+    default_queue_type: Callable[[str], str]
 
     def lease_of(self, node: str) -> Lease:
         """Return a node's lease, this one's if the name is empty."""

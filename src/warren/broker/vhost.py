@@ -86,6 +86,10 @@ class VirtualHost:
         """Return the queues that this node serves."""
         return [queue for queue in self.queues.values() if isinstance(queue, Queue)]
 
+    def typed(self, record: QueueRecord) -> QueueRecord:
+        """The queue that a client's declare is about: of the default type, if it names none."""
+        return self._queue_operations.typed(record)
+
     def named(self, record: QueueRecord) -> QueueRecord:
         """The queue that a declare is about: with a new name, if it asks for one.
 

@@ -85,14 +85,16 @@ def _record(channel: Channel, method: commands.Queue.Declare, name: str) -> Queu
     """The queue as asked for, once it is clear that this user may have it."""
     session, vhost = channel.session, channel.vhost
     record = vhost.named(
-        QueueRecord(
-            vhost.name,
-            name,
-            durable=method.durable and not method.exclusive,
-            auto_delete=method.auto_delete,
-            owner=session.host.connection_id if method.exclusive else None,
-            arguments=arguments_of(method),
-            created_by=session.user.name,
+        vhost.typed(
+            QueueRecord(
+                vhost.name,
+                name,
+                durable=method.durable and not method.exclusive,
+                auto_delete=method.auto_delete,
+                owner=session.host.connection_id if method.exclusive else None,
+                arguments=arguments_of(method),
+                created_by=session.user.name,
+            )
         )
     )
     name = record.name

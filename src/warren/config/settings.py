@@ -248,6 +248,13 @@ class Config:
         "client-local",
         "how the master node of a new queue is chosen in a cluster",
     )
+    default_queue_type: str = setting(
+        "default_queue_type",
+        one_of("classic", "quorum", "stream"),
+        "classic",
+        "type of queues that are declared without x-queue-type, durable, not exclusive and not "
+        "auto-delete, in virtual hosts without a default queue type of their own",
+    )
     queue_leader_locator: str = setting(
         "queue_leader_locator",
         one_of("balanced", "client-local", "random", "least-leaders"),

@@ -44,7 +44,7 @@ async def delete_exchange(call: Call, name: str, if_unused: bool) -> None:
 
 async def declare_queue(call: Call, record: QueueRecord) -> None:
     vhost = call.vhost
-    record = vhost.named(record)
+    record = vhost.named(vhost.typed(record))
     _require(call, "queue", record.name, "configure")
     if record.name not in vhost.queues:
         dead_letter_exchange = dead_letter_exchange_of(record)

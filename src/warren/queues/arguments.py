@@ -43,11 +43,13 @@ from warren.queues.settings import (
 )
 
 __all__ = [
+    "QUEUE_TYPE",
     "Overflow",
     "QueueSettings",
     "QueueType",
     "consumer_priority",
     "dead_letter_exchange_of",
+    "may_default_to",
     "queue_type_of",
     "require_same_queue",
     "require_server_name_allowed",
@@ -56,7 +58,7 @@ __all__ = [
     "validate_queue",
 ]
 
-_QUEUE_TYPE: Final = "x-queue-type"
+QUEUE_TYPE: Final = "x-queue-type"
 _SEGMENT_SIZE: Final = "x-stream-max-segment-size-bytes"
 
 
@@ -64,7 +66,7 @@ def validate_queue(record: QueueRecord) -> None:
     """Refuse a queue that is about to be created, if its arguments or flags make no sense."""
     dead_letter_exchange_of(record)
     arguments = record.arguments
-    _check_values(record, arguments, {_QUEUE_TYPE: _check_queue_type}, (_QUEUE_TYPE,))
+    _check_values(record, arguments, {QUEUE_TYPE: _check_queue_type}, (QUEUE_TYPE,))
     queue_type = queue_type_of(arguments)
     _check_values(record, arguments, _DECLARE_VALIDATORS, _QUEUE_ARGUMENTS[queue_type])
     _check_names(record, arguments, queue_type, _QUEUE_ARGUMENTS)
@@ -79,12 +81,20 @@ def dead_letter_exchange_of(record: QueueRecord) -> str | None:
 
 def require_server_name_allowed(arguments: Table) -> None:
     """Only classic queues may be given a name by the server."""
-    field = arguments.get(_QUEUE_TYPE)
+    field = arguments.get(QUEUE_TYPE)
     for queue_type in (QueueType.QUORUM, QueueType.STREAM):
         if field is not None and field.value == queue_type.value.encode():
             raise precondition_failed(
                 f"Cannot declare a server-named queue for type {queue_type.module_name}"
             )
+
+
+def may_default_to(kind: str, record: QueueRecord) -> bool:
+    """True if a queue declared without a type may be of this one, which is not the classic one."""
+    if kind not in (QueueType.QUORUM.value, QueueType.STREAM.value):
+        return False
+    is_plain = record.durable and not record.exclusive and not record.auto_delete
+    return is_plain and QUEUE_TYPE not in record.arguments
 
 
 def require_same_queue(existing: QueueRecord, wanted: QueueRecord) -> None:
@@ -160,9 +170,9 @@ def _invalid_property(name: str, record: QueueRecord) -> SoftError:
 def _with_type_spelled_out(arguments: Table, other: Table) -> Table:
     """Classic by default and classic on request are the same queue, and no difference to tell."""
     classic = Field("S", b"classic")
-    if _QUEUE_TYPE in arguments or other.get(_QUEUE_TYPE) != classic:
+    if QUEUE_TYPE in arguments or other.get(QUEUE_TYPE) != classic:
         return arguments
-    return arguments.replacing(_QUEUE_TYPE, classic)
+    return arguments.replacing(QUEUE_TYPE, classic)
 
 
 _check_queue_type: Final = supported("queue type", *(kind.value for kind in QueueType))
@@ -205,17 +215,17 @@ _QUEUE_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
     QueueType.CLASSIC: (
         "x-expires", "x-message-ttl", DEAD_LETTER_EXCHANGE, "x-dead-letter-routing-key",
         "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
-        "x-queue-version", "x-single-active-consumer", _QUEUE_TYPE, "x-queue-master-locator",
+        "x-queue-version", "x-single-active-consumer", QUEUE_TYPE, "x-queue-master-locator",
         "x-message-deduplication", CACHE_SIZE, CACHE_TTL,
     ),
     QueueType.QUORUM: (
         DEAD_LETTER_EXCHANGE, "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",
         "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes",
-        "x-overflow", "x-single-active-consumer", _QUEUE_TYPE, "x-quorum-initial-group-size",
+        "x-overflow", "x-single-active-consumer", QUEUE_TYPE, "x-quorum-initial-group-size",
         "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator",
     ),
     QueueType.STREAM: (
-        "x-max-length-bytes", _QUEUE_TYPE, "x-max-age", _SEGMENT_SIZE, "x-initial-cluster-size",
+        "x-max-length-bytes", QUEUE_TYPE, "x-max-age", _SEGMENT_SIZE, "x-initial-cluster-size",
         "x-queue-leader-locator",
     ),
 }  # fmt: skip

@@ -22,13 +22,16 @@ from warren.metadata.store import (
     WatchCallback,
 )
 from warren.model.errors import AmqpError
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
-from warren.policy.quorum_queues import copies_wished
+from warren.policy.quorum_queues import copies_wished, group_size_of, is_quorum
 from warren.policy.wanted_copies import nodes_for_masters
 from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
 from warren.server.cluster_shell import ClusterShell
 from warren.server.context import ConnectionContext
+
+_log = EventLog("queue")
 
 DECLARE_S_MAX: Final = 5.0
 """A declare does not wait longer for its mirrors: one of the nodes may be in trouble."""
@@ -90,7 +93,14 @@ class ClusterPlacement:
     async def until_ready(self, record: QueueRecord) -> None:
         """A queue is declared when all that should hold copies do, or after a while."""
         name = (record.vhost, record.name)
-        await self.shell.until(lambda: is_as_wanted(self.shell.view, name), DECLARE_S_MAX)
+        view = self.shell.view
+        await self.shell.until(lambda: is_as_wanted(view, name), DECLARE_S_MAX)
+        group = view.group_of(name)
+        if is_quorum(record.arguments) and group is not None and len(group.insync) == 1:
+            _log.warning(
+                "quorum queue has one copy", queue=str(record),
+                wanted=group_size_of(record.arguments), nodes=len(view.running_nodes),
+            )  # fmt: skip
 
     def exchanges_lost_bindings(self, vhost: WithExchanges) -> None:
         assert self._context is not None, "the cluster is made before anything is declared"

@@ -93,6 +93,7 @@ class Node:
         queue_factory = QueueFactory(clock, self._spawn)
         placement = _placement_of(config, self.store, queue_factory)
         self.broker = Broker(self.store, access, placement, new_token, clock)
+        self.broker.default_queue_type = config.default_queue_type
         self.broker.admin = EventAdmin(self.store, access, self.broker.events, _defaults(config))
         self.broker.events.node_name = config.name
         queue_factory.vhosts = self.broker.vhosts

@@ -41,6 +41,26 @@ def test_the_argument_goes_before_the_policy_and_that_before_the_configuration(
     assert locator_of(queue(argument), policy, LocatorDefaults("min-masters")) is expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "argument", "policy", "expected"),
+    [
+        ("quorum", None, {}, Locator.RANDOM),
+        ("quorum", "balanced", {"queue-leader-locator": "random"}, Locator.MIN_MASTERS),
+        ("quorum", None, {"queue-leader-locator": "least-leaders"}, Locator.MIN_MASTERS),
+        ("stream", "client-local", {"queue-master-locator": "random"}, Locator.CLIENT_LOCAL),
+        ("classic", "balanced", {"queue-leader-locator": "random"}, Locator.CLIENT_LOCAL),
+    ],
+)
+def test_quorum_queues_and_streams_go_by_the_locator_of_leaders(
+    kind: str, argument: str | None, policy: Mapping[str, object], expected: Locator
+) -> None:
+    arguments = [("x-queue-type", Field("S", kind.encode()))]
+    if argument is not None:
+        arguments.append(("x-queue-leader-locator", Field("S", argument.encode())))
+    record = QueueRecord("/", "q", arguments=Table(arguments))
+    assert locator_of(record, policy, LocatorDefaults("client-local", "random")) is expected
+
+
 def test_min_masters_takes_the_node_with_the_fewest_and_then_the_first_by_name() -> None:
     """4-22, 4-25."""
     assert master_for(Locator.MIN_MASTERS, "n1", MASTERS, last) == "n3"

@@ -22,12 +22,14 @@ from warren.cli.ctl.listing import (
     word,
 )
 from warren.cli.ctl.terms import Atom
-from warren.cli.ctl.verbs import Family, Kind, Option, Verb
+from warren.cli.ctl.tools import Tool
+from warren.cli.ctl.verbs import QUIET_FORMATTERS, Family, Kind, Option, Verb
 
 LIST_TIMEOUT_S: Final = 60.0
 QUEUE_TIMEOUT_MS: Final = 15_000
 _DELTA_COUNT: Final = 2
 """Where RabbitMQ's way to write a delta has its count."""
+NAMED_MAX: Final = 5
 OFFLINE_STATES: Final = frozenset({"down", "stopped", "crashed"})
 
 
@@ -118,8 +120,23 @@ def list_queues(call: Call) -> Answer:
     columns = choose(call, COLUMNS, ("name", "messages"))
     call.announce(f"Timeout: {call.timeout_s or 'infinity'} seconds ...")
     call.announce(f"Listing queues for vhost {call.vhost} ...")
-    items = in_vhost(call, "queues", columns=fields_of(columns, "name", "state", "node"))
-    return fill(columns, _wanted(call, items))
+    fields = fields_of(columns, "name", "state", "node", "type", "members")
+    items = _wanted(call, in_vhost(call, "queues", columns=fields))
+    _warn_of_single_copies(call, items)
+    return fill(columns, items)
+
+
+def _warn_of_single_copies(call: Call, items: list[Item]) -> None:
+    """Say which quorum queues are on one node alone, which nobody expects of them."""
+    alone = [str(i["name"]) for i in items if i.get("type") == "quorum" and _is_alone(i)]
+    if alone and not Tool.is_rabbitmq() and call.formatter not in QUIET_FORMATTERS:
+        more = f" and {len(alone) - NAMED_MAX} more" if len(alone) > NAMED_MAX else ""
+        named = ", ".join(alone[:NAMED_MAX])
+        call.warn(f"Quorum queues with one copy only (column members): {named}{more}")
+
+
+def _is_alone(item: Item) -> bool:
+    return len(item.get("members") or ()) == 1
 
 
 def _wanted(call: Call, items: list[Item]) -> list[Item]:

@@ -151,7 +151,11 @@ VERBS: Final = (
         options=(
             Option("description", "what it is for", Kind.TEXT),
             Option("tags", "comma separated list of tags", Kind.TEXT),
-            Option("default-queue-type", "kept, and shown by list_vhosts", Kind.TEXT),
+            Option(
+                "default-queue-type",
+                "type of queues that name none",
+                Kind.TEXT,
+            ),
         ),
         notes="The user who asks is given all permissions in it, as through RabbitMQ's HTTP API.",
     ),
