@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pika import BasicProperties
+from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
+from acceptance.actions import eventually
 from acceptance.control import Control
 from acceptance.management_client import Api
 from broker_process import Address, BrokerProcess
+from cluster.nodes import count_of
+from live_broker import connection_parameters
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +71,55 @@ def test_the_type_of_the_virtual_host_goes_first(api: Api) -> None:
         assert declare(api, "typed", "log") == "stream"
     finally:
         api.must(api.delete("vhosts", "typed"))
+
+
+@pytest.fixture
+def channel_of_own(own: BrokerProcess) -> Iterator[BlockingChannel]:
+    connection = BlockingConnection(connection_parameters(own.address))
+    yield connection.channel()
+    connection.close()
+
+
+def safe_arguments(queue: str) -> dict[str, Any]:
+    return {
+        "x-queue-type": "quorum",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": f"{queue}-dead",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+
+
+@pytest.mark.parametrize("death", ["rejected", "expired", "delivery_limit"])
+def test_a_dead_letter_stays_until_the_queue_it_goes_to_has_it(
+    channel_of_own: BlockingChannel, death: str
+) -> None:
+    """The target comes to be only when the first attempt has failed."""
+    channel, queue = channel_of_own, f"dying-{death}"
+    limit = {"x-delivery-limit": 0} if death == "delivery_limit" else {}
+    channel.queue_declare(queue, durable=True, arguments={**safe_arguments(queue), **limit})
+    expiration = "50" if death == "expired" else None
+    channel.basic_publish("", queue, b"precious", BasicProperties(expiration=expiration))
+    if death != "expired":
+        method, _, _ = channel.basic_get(queue)
+        assert method is not None
+        channel.basic_nack(method.delivery_tag, requeue=death == "delivery_limit")
+    channel.queue_declare(f"{queue}-dead", durable=True)
+    eventually(lambda: count_of(channel, f"{queue}-dead") == 1)
+    _, properties, body = channel.basic_get(f"{queue}-dead", auto_ack=True)
+    assert body == b"precious"
+    assert properties.headers["x-first-death-reason"] == death
+    channel.queue_delete(queue, if_empty=True)
+
+
+def test_at_least_once_without_its_conditions_is_at_most_once(
+    own: BrokerProcess, channel_of_own: BlockingChannel
+) -> None:
+    arguments = {**safe_arguments("unsafe"), "x-overflow": "drop-head"}
+    channel_of_own.queue_declare("unsafe", durable=True, arguments=arguments)
+    assert "at-least-once needs overflow reject-publish" in own.log()
+    channel_of_own.basic_publish("", "unsafe", b"gone")
+    method, _, _ = channel_of_own.basic_get("unsafe")
+    assert method is not None
+    channel_of_own.basic_nack(method.delivery_tag, requeue=False)
+    assert count_of(channel_of_own, "unsafe") == 0

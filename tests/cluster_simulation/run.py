@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Final
 
 from cluster_simulation.harm import Harm
-from cluster_simulation.world import World
+from cluster_simulation.world import EVERYWHERE, World
 from gm_invariants import Violation
 
 QUIET_US: Final = 500_000
 """Before any harm is done."""
 HARM_US: Final = 20_000_000
+QUORUM_SHARE: Final = 0.1
 
 
 class Run:
-    def __init__(self, seed: int) -> None:
+    """`is_quorum`: whether the queue is a quorum queue; one of ten is, if nobody says."""
+
+    def __init__(self, seed: int, is_quorum: bool | None = None) -> None:
         self.seed = seed
+        # By dice of their own, so that all else of a life is as it was without quorum queues.
+        share = Random(f"quorum {seed}").random()
+        self.is_quorum = share < QUORUM_SHARE if is_quorum is None else is_quorum
         self.world = World(seed, nodes=2 + seed % 3)
         self.dice = self.world.schedule.random
         self.harm = Harm(self.world)
@@ -30,6 +37,9 @@ class Run:
         if dice.random() < 0.1:
             world.mirroring = replace(world.mirroring, promotes_unsynced_on_failure=True)
         world.is_lazy = dice.random() < 0.3
+        if self.is_quorum:
+            world.is_quorum, world.is_lazy, world.max_priority = True, False, None
+            world.mirroring = EVERYWHERE
         no_ack = dice.random() < 0.1
         world.consumers = [(dice.randint(1, 20), no_ack) for _ in range(dice.randint(1, 2))]
         world.consumer_us_max = dice.choice([20_000, 300_000, 2_000_000])
@@ -51,9 +61,9 @@ class Run:
                     process.client.publish()
 
 
-def simulate(seed: int) -> Run:
+def simulate(seed: int, is_quorum: bool | None = None) -> Run:
     """Raises Violation, with the harm that was done and what each node knows of the queue."""
-    run = Run(seed)
+    run = Run(seed, is_quorum)
     try:
         run.run()
     except Exception as error:

@@ -22,6 +22,11 @@ def random_life(seed: int) -> Summary:
     return Summary.of(simulate(seed).world)
 
 
+def quorum(seed: int) -> Summary:
+    """The same with a quorum queue: its nodes are chosen anew instead of its policy."""
+    return Summary.of(simulate(seed, is_quorum=True).world)
+
+
 def multicast(seed: int) -> Summary:
     """Guaranteed multicast alone, in larger groups and closer up: G1 to G6, I1 to I13."""
     world = Scenario(seed).run()
@@ -41,6 +46,7 @@ def scripted(script: Callable[[int], World]) -> Life:
 SCRIPTS: Final = FENCES | PARTITIONS | FULL_DISKS | MASTER_CHANGES
 SCENARIOS: Final[dict[str, Life]] = {
     "random": random_life,
+    "quorum": quorum,
     "multicast": multicast,
     **{name: scripted(script) for name, script in SCRIPTS.items()},
 }

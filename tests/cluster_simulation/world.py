@@ -16,12 +16,19 @@ from gm_invariants import Violation
 from support.schedule import Schedule
 from warren.auth.codec import encode_vhost
 from warren.auth.users import Vhost
+from warren.cluster.chosen_nodes import encode_chosen
 from warren.cluster.sessions import SESSION_TTL_S
 from warren.cluster.story import Entry
 from warren.metadata.codec import encode_record
-from warren.metadata.keys import group_key, policy_key, queue_key, vhost_key
+from warren.metadata.keys import (
+    chosen_nodes_key,
+    group_key,
+    policy_key,
+    queue_key,
+    vhost_key,
+)
 from warren.metadata.policy_codec import encode_policy
-from warren.metadata.store import Put
+from warren.metadata.store import Delete, Put
 from warren.model.fields import Field, Table
 from warren.model.json_terms import JsonValue
 from warren.model.records import Policy, QueueName, QueueRecord
@@ -50,6 +57,8 @@ class World:
         self.queue_name: QueueName = ("/", "q")
         self.mirroring = EVERYWHERE
         self.is_lazy = False
+        self.is_quorum = False
+        """The queue is a quorum queue: nodes are chosen for it, and no policy mirrors it."""
         self.max_priority: int | None = None
         self.transient_chance = 0.0
         self.consumers: list[tuple[int, bool]] = [(10, False)]
@@ -72,6 +81,10 @@ class World:
         arguments = Table()
         if self.max_priority is not None:
             arguments = Table([("x-max-priority", Field("B", self.max_priority))])
+        if self.is_quorum:
+            size = Field("I", len(self.nodes))
+            kind = Field("S", b"quorum")
+            arguments = Table([("x-queue-type", kind), ("x-quorum-initial-group-size", size)])
         record = QueueRecord(*self.queue_name, arguments=arguments, node=HOME)
         self._put(vhost_key("/"), encode_vhost(Vhost("/")))
         self._put(queue_key(*self.queue_name), encode_record(record))
@@ -80,11 +93,24 @@ class World:
             node.start()
 
     def set_policy(self, mirroring: Mirroring) -> None:
+        if self.is_quorum:
+            self._choose_nodes(mirroring)
+            return
         self.mirroring = mirroring
         definition = definition_of(mirroring)
         if self.is_lazy:
             definition["queue-mode"] = "lazy"
         self._put(policy_key("/", "ha"), encode_policy(Policy("/", "ha", "^q$", definition)))
+
+    def _choose_nodes(self, mirroring: Mirroring) -> None:
+        """As `grow` and `shrink` do: those that such a policy would have copies on."""
+        key = chosen_nodes_key(*self.queue_name)
+        if mirroring.mode is MirrorMode.ALL:
+            self.store.commit([], [Delete(key)])
+            return
+        fixed = mirroring.mode is MirrorMode.NODES
+        nodes = mirroring.nodes if fixed else sorted(self.nodes)[: mirroring.count]
+        self._put(key, encode_chosen(nodes))
 
     def _put(self, key: str, value: bytes) -> None:
         self.store.commit([], [Put(key, value)])

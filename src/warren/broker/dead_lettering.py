@@ -6,9 +6,10 @@ the message is gone, as in RabbitMQ.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from warren.model.logs import EventLog
+from warren.queues.boundary import AbstractQueue
 from warren.queues.dead_letter import Death, DeathReason, dead_letter, split_cycles
 from warren.queues.delivery_limit import without_delivery_count
 from warren.queues.queue import Queue
@@ -23,11 +24,28 @@ if TYPE_CHECKING:
 _log = EventLog("queue")
 
 
+class DeadMessage(NamedTuple):
+    """A message as its dead-letter exchange gets it, and the queues that it is routed to."""
+
+    message: Message
+    queues: list[AbstractQueue]
+
+
 def publish_dead(vhost: VirtualHost, queue: Queue, message: Message, reason: DeathReason) -> None:
+    dead = compose_dead(vhost, queue, message, reason)
+    if dead is not None:
+        for each in dead.queues:
+            each.publish(dead.message, None, 0)
+
+
+def compose_dead(
+    vhost: VirtualHost, queue: Queue, message: Message, reason: DeathReason
+) -> DeadMessage | None:
+    """None if the queue has no dead-letter exchange, or it is not there."""
     settings = queue.settings
     target = settings.dead_letter_exchange
     if target is None or target not in vhost.exchanges:
-        return
+        return None
     exchange, routing_key = split_route_key(message.route_key)
     death = Death(reason, queue.record.name, exchange, routing_key, queue.host.clock.wall_seconds())
     properties = decode_properties(message.properties.raw)
@@ -44,6 +62,4 @@ def publish_dead(vhost: VirtualHost, queue: Queue, message: Message, reason: Dea
         )  # fmt: skip
     block = PropertyBlock(encode_properties(dead.properties))
     reborn = Message(make_route_key(target, dead.routing_keys[0]), block, message.body)
-    for each in queues:
-        if each.record.name in kept:
-            each.publish(reborn, None, 0)
+    return DeadMessage(reborn, [each for each in queues if each.record.name in kept])

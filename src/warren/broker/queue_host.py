@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from warren.broker.dead_lettering import publish_dead
+from warren.broker.safe_dead_letters import SafeDeadLetter
 from warren.model.clock import Clock
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue, Level
 from warren.queues.deduplicating_queue import DeduplicatingQueue
@@ -22,15 +24,17 @@ from warren.queues.memory_backing import MemoryBacking
 from warren.queues.priority_backing import PriorityBacking
 from warren.queues.queue import Queue
 from warren.queues.quorum_queue import QuorumQueue
-from warren.queues.settings import QueueSettings, QueueType
+from warren.queues.settings import AT_LEAST_ONCE, QueueSettings, QueueType
 from warren.storage.vhost_storage import VhostStorage, level_name
 from warren.streams.log import StreamLog
 from warren.streams.queue import StreamQueue
 from warren.streams.store import StreamStore
-from warren.wire.codec import Message
+from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.broker.vhost import VirtualHost
+
+_log = EventLog("queue")
 
 HEADS_PER_LOOK: Final = 32
 LOOK_INTERVAL_MS: Final = 10
@@ -121,6 +125,7 @@ class QueueFactory:
         if settings.deduplicates:
             return DeduplicatingQueue(record, settings, backing, self, self._spawn)
         if settings.queue_type is QueueType.QUORUM:
+            _explain_strategy(record, settings)
             return QuorumQueue(record, settings, backing, self)
         return Queue(record, settings, backing, self)
 
@@ -138,6 +143,18 @@ class QueueFactory:
         if not self._dead:
             self.clock.call_later(0, self._publish_dead)
         self._dead.append((queue, messages, reason))
+
+    def dead_letter_safely(
+        self, queue: Queue, run: list[QueuedMessage], reason: DeathReason
+    ) -> None:
+        def publish() -> None:
+            for queued in run:
+                SafeDeadLetter(queue, queued, reason, find).begin()
+
+        def find() -> VirtualHost | None:
+            return self.vhosts.get(queue.record.vhost)
+
+        self.clock.call_later(0, publish)
 
     def unused(self, queue: Queue) -> None:
         vhost = self.vhosts.get(queue.record.vhost)
@@ -172,6 +189,15 @@ class QueueFactory:
                 continue
             for message in messages:
                 publish_dead(vhost, queue, message, reason)
+
+
+def _explain_strategy(record: QueueRecord, settings: QueueSettings) -> None:
+    if settings.dead_letter_strategy == AT_LEAST_ONCE and not settings.keeps_dead_letters:
+        _log.warning(
+            "dead letters are at-most-once: at-least-once needs overflow reject-publish and a "
+            "dead-letter exchange",
+            queue=str(record),
+        )
 
 
 def _in_memory(settings: QueueSettings) -> BackingQueue:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from warren.model.clock import Clock
 from warren.queues.delivery import TurnClock
-from warren.wire.codec import Message
+from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.queues.queue import Queue
@@ -28,6 +28,12 @@ class QueueHost(Protocol):
 
     def dead_letter(self, queue: Queue, messages: list[Message], reason: DeathReason) -> None:
         """Publish to the queue's dead-letter exchange, later in this turn of the loop."""
+        ...
+
+    def dead_letter_safely(
+        self, queue: Queue, run: list[QueuedMessage], reason: DeathReason
+    ) -> None:
+        """Publish unacknowledged messages there, and acknowledge each when it is safe."""
         ...
 
     def unused(self, queue: Queue) -> None:

@@ -52,6 +52,30 @@ class QuorumQueue(Queue):
             self._persistent = PropertyBlock(encode_properties(properties))
         return Message(message.route_key, self._persistent, message.body, message.flags)
 
+    def _discard(self, run: list[QueuedMessage], reason: DeathReason) -> None:
+        if self.settings.keeps_dead_letters:
+            self.host.dead_letter_safely(self, run, reason)
+        else:
+            Queue._discard(self, run, reason)
+
+    def _drop_expired(self) -> None:
+        if not (self.may_expire and self.settings.keeps_dead_letters):
+            Queue._drop_expired(self)
+            return
+        now_ms = self.host.clock.now_ms()
+        expired = []
+        head = self.backing.head()
+        while head is not None and head.expires_at_ms != 0 and head.expires_at_ms <= now_ms:
+            queued = self.backing.fetch(True)
+            if queued is None:
+                break
+            expired.append(queued)
+            head = self.backing.head()
+        if self.backing.length == 0:
+            self.may_expire = False
+        if expired:
+            self._discard(expired, DeathReason.EXPIRED)
+
     def requeued(self, run: list[QueuedMessage]) -> None:
         if not self.is_deleted:
             Queue.requeued(self, self._within_delivery_limit(run))

@@ -46,6 +46,7 @@ class QueueSettings:
     overflow: Overflow = Overflow.DROP_HEAD
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
+    dead_letter_strategy: str | None = None
     max_priority: int | None = None
     single_active_consumer: bool = False
     queue_type: QueueType = QueueType.CLASSIC
@@ -61,6 +62,16 @@ class QueueSettings:
     """Of queues that deduplicate. With neither, an id counts while its message is in the queue."""
 
     @property
+    def keeps_dead_letters(self) -> bool:
+        """True if a message that died stays until it is safe elsewhere: at-least-once.
+
+        Only a queue that refuses what is too much, and drops nothing, can promise that.
+        """
+        is_wanted = self.dead_letter_strategy == AT_LEAST_ONCE
+        refuses = self.overflow is Overflow.REJECT_PUBLISH
+        return is_wanted and refuses and self.dead_letter_exchange is not None
+
+    @property
     def top_level(self) -> int | None:
         """The highest priority; None if all messages are kept in one backing."""
         if self.max_priority is None and self.deduplicates:
@@ -68,6 +79,7 @@ class QueueSettings:
         return self.max_priority
 
 
+AT_LEAST_ONCE: Final = "at-least-once"
 _NO_POLICY: Mapping[str, object] = {}
 _NEVER: Final = 1 << 53
 
@@ -83,6 +95,7 @@ def settings_of(record: QueueRecord, policy: Mapping[str, object] = _NO_POLICY) 
         overflow=Overflow(_argument_first(arguments, policy, "overflow") or Overflow.DROP_HEAD),
         dead_letter_exchange=_argument_first(arguments, policy, "dead-letter-exchange"),
         dead_letter_routing_key=_argument_first(arguments, policy, "dead-letter-routing-key"),
+        dead_letter_strategy=_argument_first(arguments, policy, "dead-letter-strategy"),
         max_priority=_whole_number(arguments, "x-max-priority"),
         single_active_consumer=_is_true(arguments, "x-single-active-consumer"),
         queue_type=queue_type_of(arguments),
