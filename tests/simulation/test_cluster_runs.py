@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_simulation.run import simulate
+from cluster_simulation.scenarios import quorum
 from cluster_simulation.summary import Summary
 
 RUNS = 300
@@ -28,3 +29,11 @@ def test_a_seed_tells_all_of_a_life() -> None:
     assert lives[0].harm.story == lives[1].harm.story
     assert Summary.of(lives[0].world) == Summary.of(lives[1].world)
     assert lives[0].world.record == lives[1].world.record
+
+
+def test_quorum_queues_break_no_promise_either() -> None:
+    total = Summary()
+    for seed in range(12):
+        total += quorum(seed)
+    assert total.promotions > 0, "there was nothing to be seen"
+    assert total.confirmed > 0
