@@ -59,3 +59,16 @@ def test_a_session_holds_on_all_nodes(page: Page, cluster: ClusterOfNodes) -> No
         expect(page.get_by_role("heading", name="Nodes", exact=True)).to_be_visible()
         for other in cluster.nodes:
             expect(page.get_by_role("row", name=other.name).first).to_contain_text("running")
+
+
+def test_a_quorum_queue_shows_its_members(page: Page, cluster: ClusterOfNodes) -> None:
+    name = f"quorum-{uuid.uuid4().hex[:8]}"
+    arguments = {"x-queue-type": "quorum"}
+    cluster.nodes[2].channel().queue_declare(name, durable=True, arguments=arguments)
+    page.goto(f"/queues/%2F/{name}")
+    shown = page.locator("dt", has_text="Members").locator("xpath=following-sibling::dd[1]")
+    expect(shown).to_contain_text("n3@localhost leader")
+    for other in ("n1@localhost", "n2@localhost"):
+        expect(shown).to_contain_text(f"{other} online")
+    api = cluster.nodes[0].api
+    api.must(api.delete("queues", "/", name))

@@ -114,3 +114,26 @@ def test_a_copy_that_lacks_messages_never_leads(own: MirroredCluster, name: str)
     own.nodes[0].start()
     own.await_in_sync(name)
     assert count_of(own.nodes[1].channel(), name) == 1
+
+
+def test_a_node_that_is_forgotten_is_chosen_no_more(own: MirroredCluster, name: str) -> None:
+    """The last test of this file: the cluster has two nodes afterwards."""
+    first, second, third = own.nodes
+    declare(first, name, **{"x-quorum-initial-group-size": 1})
+    first.control.ok(f"add_member {name} {third.name}")
+    first.control.ok(f"add_member {name} {second.name}")
+    eventually(lambda: len(own.in_sync(name)) == 3, "all are in sync")
+    third.kill()
+    shown = first.api.must(first.api.get("queues", "/", name))
+    assert sorted(shown["members"]) == sorted(node.name for node in own.nodes)
+    eventually(lambda: third.name not in online(first, name), "it is gone")
+    eventually(
+        lambda: first.control(f"forget_cluster_node --yes {third.name}").code == 0,
+        "it is forgotten",
+    )
+    shown = first.api.must(first.api.get("queues", "/", name))
+    assert sorted(shown["members"]) == [first.name, second.name]
+
+
+def online(node: NodeProcess, queue: str) -> list[str]:
+    return list(node.api.must(node.api.get("queues", "/", queue))["online"])

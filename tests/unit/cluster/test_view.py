@@ -19,8 +19,11 @@ from machine_world import (
     topology_of,
     view_of,
 )
-from warren.metadata.keys import group_key, node_key
+from warren.cluster.chosen_nodes import encode_chosen
+from warren.metadata.keys import chosen_nodes_key, group_key, node_key
 from warren.metadata.store import Change, Record
+from warren.model.fields import Field, Table
+from warren.model.records import QueueRecord
 from warren.replication.group_record import QueueState
 
 
@@ -211,3 +214,23 @@ def test_a_queues_group_goes_from_the_store_along_with_it() -> None:
     assert view.group_keys(*NAME) == []
     view.apply([group_change(group_on("a"), 1)])
     assert view.group_keys(*NAME) == [group_key(*NAME)]
+
+
+def chosen_change(*nodes: str) -> Change:
+    key = chosen_nodes_key(*NAME)
+    return Change(key, Record(key, encode_chosen(nodes), 1) if nodes else None)
+
+
+def test_the_nodes_chosen_for_a_quorum_queue_are_wanted_until_the_choice_is_gone() -> None:
+    view = view_of()
+    quorum = Table([("x-queue-type", Field("S", b"quorum"))])
+    record = QueueRecord(*NAME, arguments=quorum, node="a")
+    by_default = view.mirroring_of(record)
+    assert view.apply([chosen_change("a", "c")]).queues == [NAME], "it is planned anew"
+    chosen = view.mirroring_of(record)
+    assert chosen is not None
+    assert chosen.nodes == ("a", "c")
+    assert view.group_keys(*NAME) == [chosen_nodes_key(*NAME)], "it goes along with the queue"
+    view.apply([chosen_change()])
+    assert view.mirroring_of(record) == by_default
+    assert view.group_keys(*NAME) == []
