@@ -34,11 +34,12 @@ SAMPLES: Final = {
     "definition": '{"max-connections": 1}', "disk_limit": "1000", "exchange": "amq.topic",
     "existing_cluster_member_node": "n3@localhost", "explanation": "why", "feature_flag": "all",
     "file_path": "FILE", "fraction": None, "hostname": "localhost", "limit": "all",
-    "limit_type": "all", "log_level": "info", "name": "x", "passphrase": "pass",
-    "password": "secret", "pattern": "^x", "pidfile": "FILE", "plugin": "rabbitmq_management",
-    "port": "5672", "position": "1", "protocol": "amqp", "queue": "q", "queue_name": "q",
-    "read": ".*", "shell": "bash", "stream": "s", "tag": None, "type": "all",
-    "username": "nobody", "value": "1", "vhost": "nowhere", "word": None, "write": ".*",
+    "limit_type": "all", "log_level": "info", "name": "x", "node": "n1@localhost",
+    "passphrase": "pass", "password": "secret", "pattern": "^x", "pidfile": "FILE",
+    "plugin": "rabbitmq_management", "port": "5672", "position": "1", "protocol": "amqp",
+    "queue": "q", "queue_name": "q", "read": ".*", "shell": "bash", "strategy": "all",
+    "stream": "s", "tag": None, "type": "all", "username": "nobody", "value": "1",
+    "vhost": "nowhere", "word": None, "write": ".*",
 }  # fmt: skip
 # Verbs that find out by themselves whether there is a node: their options, and how they end.
 OWN: Final = {
