@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -84,6 +86,28 @@ def test_no_confirmed_message_is_lost_with_a_killed_node_and_confirms_go_on(
     assert set(confirmed) <= set(found)
     own.start_all()
     own.await_in_sync(name)
+
+
+@pytest.mark.parametrize("victim", ["leader", "follower"])
+def test_no_confirmed_message_is_lost_with_a_paused_node_and_confirms_go_on(
+    own: MirroredCluster, open_on: OpenOn, name: str, victim: str
+) -> None:
+    """A silent copy is put out, a silent leader replaced; both come back and have everything."""
+    declare(own.nodes[0], name)
+    publisher = Publisher(own.nodes[2], name)
+    publisher.start()
+    publisher.await_more()
+    paused = own.nodes[0 if victim == "leader" else 1]
+    os.kill(paused.pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: paused.name not in own.in_sync(name), "it is put out")
+        publisher.await_more()
+    finally:
+        os.kill(paused.pid, signal.SIGCONT)
+    confirmed = publisher.end()
+    own.await_in_sync(name)
+    found = [body for body, _ in drain(open_on(own.nodes[2]), name)]
+    assert set(confirmed) <= set(found)
 
 
 def test_transient_messages_outlive_all_nodes(
