@@ -45,6 +45,7 @@ from warren.cluster.link.publishes import LinkPublishes
 from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node_states import Listener, NodeState
 from warren.cluster.queue_moves import make_inbox
+from warren.cluster.redundancy import Redundancy
 from warren.cluster.sessions import (
     SESSION_TTL_S,
     NameTaken,
@@ -73,6 +74,7 @@ from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
 from warren.server.name_conflict import is_name_in_use
 from warren.server.node_states import NodeStates, Own
+from warren.server.redundancy_watch import RedundancyWatch
 from warren.server.session_keeper import SessionKeeper
 from warren.server.topology_reports import TopologyReports
 from warren.server.transient_exchanges import remove_leftovers
@@ -134,6 +136,8 @@ class Cluster:
         self._strangers = IncompatibleNodes(self.name, store.namespace, node.give_up)
         self._reports = TopologyReports(self.links, store)
         self.membership = Membership(context, store, self, node.stop_from_inside)
+        redundancy = Redundancy(self.view, lambda: self.membership.members)
+        self.redundancy = RedundancyWatch(self.view, redundancy, context)
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
         self.states = NodeStates(own, store, context.brake.board)
         self.tallies = Tallies(context.admission.counts)
@@ -175,6 +179,7 @@ class Cluster:
             self._store.watch(follow)
             follow(await self._stored(kind))
         self._store.watch(self.shell.store_changed)
+        self._store.watch(self.redundancy.redundancy.store_changed)
         for kind in (KeyKind.NODE_STATE, KeyKind.GROUP, KeyKind.NODE):
             self.shell.tell(StoreChanged(await self._stored(kind)))
         await self._require_name()
@@ -199,6 +204,7 @@ class Cluster:
         await self.membership.enrol()
         explain_strategy(self._context.config.partition_handling)
         self.states.start()
+        self.redundancy.start()
         _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
 
     async def _require_name(self) -> None:

@@ -19,6 +19,7 @@ from warren.management.views.channels import consumers_of
 from warren.management.views.history import Past, with_samples
 from warren.management.views.nodes import show_memory, show_node, show_node_down
 from warren.management.views.overview import show_contexts, show_listeners, show_versions
+from warren.management.views.redundancy import members_of
 from warren.queues.queue import Queue
 
 _COUNTED_AT_ONCE_MAX: Final = 2_000
@@ -29,8 +30,15 @@ _FOLLOWED: Final = ("mem_used", "disk_free")
 async def _overview(call: Call) -> JsonObject:
     """Of all nodes, or of the one that the query names."""
     own = await _overview_here(call)
-    is_of_one = call.inquiry is not None or "node" in call.query
-    return own if is_of_one else total_overview(own, await answers_of_all(call))
+    if call.inquiry is not None or "node" in call.query:
+        return own
+    answers = await answers_of_all(call)
+    total = total_overview(own, answers)
+    # Every node knows all queues, also those that are down.
+    vhosts = call.broker.vhosts.values() if call.caller.is_monitor else visible_vhosts(call)
+    total["object_totals"]["queues"] = sum(len(vhost.queues) for vhost in vhosts)
+    counted, members = 1 + len(answers), len(members_of(call.node))
+    return {**total, "nodes_counted": counted, "nodes_total": max(counted, members)}
 
 
 async def _overview_here(call: Call) -> JsonObject:

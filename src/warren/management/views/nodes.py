@@ -56,6 +56,7 @@ def _identity(node: Node) -> JsonObject:
             }
             for mechanism in KNOWN_MECHANISMS
         ],
+        "being_drained": node.maintenance.is_drained,
         "cluster_links": [],
         "config_files": [str(path.absolute()) for path in config.config_files],
         "contexts": show_contexts(node),
