@@ -46,6 +46,7 @@ from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node_states import Listener, NodeState
 from warren.cluster.queue_moves import make_inbox
 from warren.cluster.redundancy import Redundancy
+from warren.cluster.samples import sample_in, sample_news
 from warren.cluster.sessions import (
     SESSION_TTL_S,
     NameTaken,
@@ -140,6 +141,8 @@ class Cluster:
         self.redundancy = RedundancyWatch(self.view, redundancy, context)
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
         self.states = NodeStates(own, store, context.brake.board)
+        self.on_sample: Callable[[str, dict[str, int]], None] = lambda _node, _sample: None
+        """Called with each sample that another node tells, and with nothing when it is down."""
         self.tallies = Tallies(context.admission.counts)
         context.admission.count_elsewhere(self.tallies.elsewhere, self._count_changed)
         context.reply_registry.join_cluster(self.name, self._reply_desks.get)
@@ -298,6 +301,7 @@ class Cluster:
         self.links.remove(session.node)
         self._store.applied.left(session.node)
         self.tallies.forget(session.node)
+        self.on_sample(session.node, {})
         _log.warning("node is down", node=session.node)
 
     def publish_state(self) -> None:
@@ -309,7 +313,15 @@ class Cluster:
         self._store.applied.heard(node, revision)
 
     def counted(self, node: str, news: Counted) -> None:
-        self.tallies.heard(node, news)
+        sample = sample_in(news)
+        if sample is None:
+            self.tallies.heard(node, news)
+        else:
+            self.on_sample(node, sample)
+
+    def tell_sample(self, sample: dict[str, int]) -> None:
+        """Let the other nodes have a sample of this node's statistics."""
+        self.links.tell([sample_news(sample)])
 
     def greetings(self) -> Sequence[Control]:
         return self.tallies.whole()

@@ -132,6 +132,9 @@ class Node:
         """By scheme; http first, if there is one."""
         self.failure: str | None = None
         self.cluster = _cluster_of(self, self.store)
+        if self.cluster is not None:
+            self.statistics.tell_sample = self.cluster.tell_sample
+            self.cluster.on_sample = self.statistics.heard
         self.maintenance = Maintenance(self._listener, self.connections, self.cluster)
         self.metrics_endpoint: Endpoint | None = None
 

@@ -6,7 +6,7 @@ takes the maximum of the nodes, not the sum.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from warren.cluster.redundancy import Standing
@@ -88,11 +88,15 @@ def write_redundancy(node: Node) -> Generator[str, None, None]:
     yield from write_sums(CLUSTER, _CLUSTER, figures)
 
 
-def write_copies(prefix: str, node: Node, queues: Sequence[Queue], labels: list[str]) -> Pieces:
+def write_copies(
+    prefix: str, node: Node, queues: Sequence[Queue], label: Callable[[Queue], str]
+) -> Pieces:
     """Write the copies of each queue that this node is master of."""
     standings: list[Standing] = []
+    labels: list[str] = []
     for start in range(0, len(queues), _FIGURES_AT_ONCE_MAX):
         part = queues[start : start + _FIGURES_AT_ONCE_MAX]
         standings += [standing_of(queue.record, node) for queue in part]
+        labels += map(label, part)
         yield ""
     yield from write_each(prefix, _COPIES, Labelled(standings, labels))

@@ -163,8 +163,7 @@ class Scrape:
         yield from write_each(prefix, metrics, Labelled(figures, labels))
 
     def write_copies(self, prefix: str) -> Pieces:
-        those = self._queues()
-        return write_copies(prefix, self.node, those, [*map(_queue_labels, those)])
+        return write_copies(prefix, self.node, self._queues(), _queue_labels)
 
     def write_waiting(self, prefix: str) -> Pieces:
         used = [
