@@ -69,6 +69,7 @@ from warren.server.cluster_shell import ClusterShell
 from warren.server.cluster_store import ClusterStore
 from warren.server.context import ConnectionContext, new_token
 from warren.server.forgetting import forget_copies
+from warren.server.head_times import HeadTimes
 from warren.server.incompatible_nodes import IncompatibleNodes
 from warren.server.links import Links
 from warren.server.membership import Membership
@@ -141,6 +142,7 @@ class Cluster:
         self.redundancy = RedundancyWatch(self.view, redundancy, context)
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
         self.states = NodeStates(own, store, context.brake.board)
+        self.heads: HeadTimes | None = None
         self.on_sample: Callable[[str, dict[str, int]], None] = lambda _node, _sample: None
         """Called with each sample that another node tells, and with nothing when it is down."""
         self.tallies = Tallies(context.admission.counts)
@@ -314,6 +316,8 @@ class Cluster:
 
     def counted(self, node: str, news: Counted) -> None:
         sample = sample_in(news)
+        if self.heads is not None and self.heads.heard(news):
+            return
         if sample is None:
             self.tallies.heard(node, news)
         else:
@@ -324,7 +328,13 @@ class Cluster:
         self.links.tell([sample_news(sample)])
 
     def greetings(self) -> Sequence[Control]:
-        return self.tallies.whole()
+        heads = [] if self.heads is None else self.heads.whole()
+        return [*self.tallies.whole(), *heads]
+
+    def use_heads(self, heads: HeadTimes) -> None:
+        """Have nodes tell each other when the heads of their queues came."""
+        self.heads = heads
+        heads.tell = self.links.tell
 
     def process_gone(self, node: str) -> None:
         self.shell.tell(ProcessGone(node))

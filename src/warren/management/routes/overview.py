@@ -74,7 +74,8 @@ def _past(call: Call, kind: str) -> Past | None:
     if span is None:
         return None
     statistics = call.node.statistics
-    is_of_one = "node" in call.query or kind == "node_stats"
+    is_alone = call.node.cluster is None
+    is_of_one = is_alone or "node" in call.query or kind == "node_stats"
     history = statistics.history if is_of_one else statistics.history_of_all
     return lambda name: history(name, *span)
 
