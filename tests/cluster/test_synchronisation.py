@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -151,3 +154,31 @@ def _count(node: NodeProcess, queue: str) -> int:
     """-1 while it has no home."""
     answer = node.api.get("queues", "/", queue)
     return int(answer.body["messages"]) if answer.status == 200 else -1
+
+
+def test_sync_queue_draws_a_bar_at_a_terminal_and_fails_when_it_is_cancelled(
+    slow_cluster: ClusterOfNodes,
+) -> None:
+    first, second, _ = slow_cluster.nodes
+    fill(first, "cancelled", SLOW_COUNT, 1_000)
+    mirror(first, "cancelled")
+    eventually(lambda: shown(first, "cancelled").get("slave_nodes"), "there are mirrors")
+    terminal, other_end = pty.openpty()
+    url = f"http://127.0.0.1:{second.http_port}"
+    waiting = subprocess.Popen(
+        [WARRENCTL, "--url", url, "sync_queue", "cancelled"],
+        stdout=subprocess.DEVNULL,
+        stderr=other_end,
+    )
+    os.close(other_end)
+    drawn = b""
+    while b" of 600 messages" not in drawn:
+        drawn += os.read(terminal, 1_000)
+    assert b"[" in drawn
+    second.control.ok("cancel_sync_queue cancelled")
+    with contextlib.suppress(OSError):  # the other end is closed when the command is over
+        while data := os.read(terminal, 1_000):
+            drawn += data
+    os.close(terminal)
+    assert waiting.wait(60) == 69
+    assert b"was cancelled, or did not begin" in drawn

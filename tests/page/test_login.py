@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from acceptance.management_client import Api
-from broker_process import BrokerProcess
-from browsing import sign_in
+from broker_process import Address, BrokerProcess
+from browsing import sign_in, visiting
+from warren.server.data_directory import PAGE_KEY_FILE
 
 
 def test_who_is_not_signed_in_gets_there_after_signing_in(visitor: Callable[[], Page]) -> None:
@@ -34,6 +36,35 @@ def test_the_session_is_hidden_from_scripts_and_ends_with_signing_out(page: Page
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
     page.goto("/")
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+def test_a_session_survives_a_restart_of_the_broker_and_ends_with_its_user(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The key of sessions is kept, for the broker alone to read."""
+    broker = BrokerProcess(tmp_path)
+    broker.start()
+    try:
+        api = Api(Address("127.0.0.1", broker.http_port))
+        body = {"password": "secret", "tags": "administrator"}
+        api.must(api.put("users", "patient", body=body))
+        with visiting(browser, broker.http_port) as arrive:
+            page = arrive()
+            sign_in(page, "patient", "secret")
+            broker.restart()
+            page.goto("/nodes")
+            expect(page.get_by_role("heading", name="Nodes", exact=True)).to_be_visible()
+            broker.kill()
+            broker.start()
+            page.goto("/nodes")
+            expect(page.get_by_role("heading", name="Nodes", exact=True)).to_be_visible()
+            api.must(api.delete("users", "patient"))
+            api.must(api.put("users", "patient", body=body))
+            page.goto("/nodes")
+            expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+        assert (broker.data_dir / PAGE_KEY_FILE).stat().st_mode & 0o777 == 0o600
+    finally:
+        broker.stop()
 
 
 def test_a_new_password_ends_the_sessions_of_the_old_one(

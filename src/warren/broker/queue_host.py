@@ -14,7 +14,7 @@ from warren.broker.dead_lettering import publish_dead
 from warren.broker.safe_dead_letters import SafeDeadLetter
 from warren.model.clock import Clock
 from warren.model.logs import EventLog
-from warren.model.records import QueueRecord
+from warren.model.records import QueueName, QueueRecord
 from warren.queues.backing import BackingQueue, Level
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.delivery import TurnClock
@@ -64,6 +64,8 @@ class QueueFactory:
         self.streams: Mapping[str, StreamStore] = {}
         # What retention is to leave of a stream, from this offset on.
         self.held_from: Callable[[str, str], int | None] = lambda vhost, queue: None
+        # When the head came of each queue that had messages when it was last seen.
+        self.head_times: Mapping[QueueName, int] = {}
         self._spawn = spawn
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
@@ -91,6 +93,7 @@ class QueueFactory:
             for priority in storage.recovered_levels(record.name):
                 levels.add_level(priority, on_disk(level_name(record.name, priority)))
             queue = self._queue(record, settings, levels)
+        self._recall_head(queue)
         queue.backing.set_lazy(settings.lazy is True)
         if queue.message_count or (isinstance(queue, DeduplicatingQueue) and queue.is_recalling):
             # From before the start: some may have expired, and nobody has looked at the head yet.
@@ -118,8 +121,14 @@ class QueueFactory:
             assert log.backing is backing.local(), "this copy was promoted"
             return self._stream(record, settings, log, backing)
         queue = self._queue(record, settings, backing)
+        self._recall_head(queue)
         queue.may_expire = True
         return queue
+
+    def _recall_head(self, queue: Queue) -> None:
+        head_ms = self.head_times.get((queue.record.vhost, queue.record.name))
+        if head_ms is not None and queue.waiting_times is not None:
+            queue.waiting_times.recall(head_ms)
 
     def _queue(self, record: QueueRecord, settings: QueueSettings, backing: BackingQueue) -> Queue:
         if settings.deduplicates:

@@ -15,6 +15,7 @@ cdef class WaitingTimes:
     cdef int64_t _left_at_ms
     cdef int64_t _wait_ms
     cdef Py_ssize_t _bucket
+    cpdef object recall(self, int64_t head_ms)
     cpdef object arrive(self, int64_t now_ms, int64_t length)
     @cython.locals(wait_ms=int64_t)
     cpdef object leave(self, int64_t now_ms, int64_t length, uint64_t count)

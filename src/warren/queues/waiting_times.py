@@ -52,6 +52,13 @@ class WaitingTimes:
         self._wait_ms = 0
         self._bucket = 0
 
+    def recall(self, head_ms: int) -> None:
+        """The head, which was there before anybody counted, came at that time, or a little later.
+
+        Those behind it count as having come evenly from then until now.
+        """
+        self._times_ms[0] = min(self._times_ms[0], head_ms)
+
     def arrive(self, now_ms: int, length: int) -> None:
         """One more; `length` is without it."""
         if now_ms >= self._next_mark_ms:

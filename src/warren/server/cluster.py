@@ -45,6 +45,8 @@ from warren.cluster.link.publishes import LinkPublishes
 from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node_states import Listener, NodeState
 from warren.cluster.queue_moves import make_inbox
+from warren.cluster.redundancy import Redundancy
+from warren.cluster.samples import sample_in, sample_news
 from warren.cluster.sessions import (
     SESSION_TTL_S,
     NameTaken,
@@ -67,12 +69,14 @@ from warren.server.cluster_shell import ClusterShell
 from warren.server.cluster_store import ClusterStore
 from warren.server.context import ConnectionContext, new_token
 from warren.server.forgetting import forget_copies
+from warren.server.head_times import HeadTimes
 from warren.server.incompatible_nodes import IncompatibleNodes
 from warren.server.links import Links
 from warren.server.membership import Membership
 from warren.server.message_storage import MessageStorage
 from warren.server.name_conflict import is_name_in_use
 from warren.server.node_states import NodeStates, Own
+from warren.server.redundancy_watch import RedundancyWatch
 from warren.server.session_keeper import SessionKeeper
 from warren.server.topology_reports import TopologyReports
 from warren.server.transient_exchanges import remove_leftovers
@@ -134,8 +138,13 @@ class Cluster:
         self._strangers = IncompatibleNodes(self.name, store.namespace, node.give_up)
         self._reports = TopologyReports(self.links, store)
         self.membership = Membership(context, store, self, node.stop_from_inside)
+        redundancy = Redundancy(self.view, lambda: self.membership.members)
+        self.redundancy = RedundancyWatch(self.view, redundancy, context)
         own = Own(self.name, self._own_state, lambda: self.broker.lease)
         self.states = NodeStates(own, store, context.brake.board)
+        self.heads: HeadTimes | None = None
+        self.on_sample: Callable[[str, dict[str, int]], None] = lambda _node, _sample: None
+        """Called with each sample that another node tells, and with nothing when it is down."""
         self.tallies = Tallies(context.admission.counts)
         context.admission.count_elsewhere(self.tallies.elsewhere, self._count_changed)
         context.reply_registry.join_cluster(self.name, self._reply_desks.get)
@@ -175,6 +184,7 @@ class Cluster:
             self._store.watch(follow)
             follow(await self._stored(kind))
         self._store.watch(self.shell.store_changed)
+        self._store.watch(self.redundancy.redundancy.store_changed)
         for kind in (KeyKind.NODE_STATE, KeyKind.CHOSEN_NODES, KeyKind.GROUP, KeyKind.NODE):
             self.shell.tell(StoreChanged(await self._stored(kind)))
         await self._require_name()
@@ -199,6 +209,7 @@ class Cluster:
         await self.membership.enrol()
         explain_strategy(self._context.config.partition_handling)
         self.states.start()
+        self.redundancy.start()
         _log.info("node has joined", name=self.name, nodes=",".join(self.running_nodes))
 
     async def _require_name(self) -> None:
@@ -292,6 +303,7 @@ class Cluster:
         self.links.remove(session.node)
         self._store.applied.left(session.node)
         self.tallies.forget(session.node)
+        self.on_sample(session.node, {})
         _log.warning("node is down", node=session.node)
 
     def publish_state(self) -> None:
@@ -303,10 +315,26 @@ class Cluster:
         self._store.applied.heard(node, revision)
 
     def counted(self, node: str, news: Counted) -> None:
-        self.tallies.heard(node, news)
+        sample = sample_in(news)
+        if self.heads is not None and self.heads.heard(news):
+            return
+        if sample is None:
+            self.tallies.heard(node, news)
+        else:
+            self.on_sample(node, sample)
+
+    def tell_sample(self, sample: dict[str, int]) -> None:
+        """Let the other nodes have a sample of this node's statistics."""
+        self.links.tell([sample_news(sample)])
 
     def greetings(self) -> Sequence[Control]:
-        return self.tallies.whole()
+        heads = [] if self.heads is None else self.heads.whole()
+        return [*self.tallies.whole(), *heads]
+
+    def use_heads(self, heads: HeadTimes) -> None:
+        """Have nodes tell each other when the heads of their queues came."""
+        self.heads = heads
+        heads.tell = self.links.tell
 
     def process_gone(self, node: str) -> None:
         self.shell.tell(ProcessGone(node))

@@ -15,8 +15,20 @@ MEMBER_FILE: Final = "member"
 METADATA_FILE: Final = "metadata.sqlite"
 # Ids that exchanges remember, as the last stop in good order left them.
 WINDOWS_FILE: Final = "exchange-windows"
+# When the oldest message of each queue came.
+HEADS_FILE: Final = "queue-heads"
+# What the management page signs sessions with, of a node on its own.
+PAGE_KEY_FILE: Final = "page-key"
 # What a node makes in its directory, besides the lock that it holds while it runs.
-_OWN_FILES: Final = (NAME_FILE, MEMBER_FILE, "lease", f"{METADATA_FILE}*", f"{WINDOWS_FILE}*")
+_OWN_FILES: Final = (
+    NAME_FILE,
+    MEMBER_FILE,
+    "lease",
+    f"{METADATA_FILE}*",
+    f"{WINDOWS_FILE}*",
+    f"{HEADS_FILE}*",
+    f"{PAGE_KEY_FILE}*",
+)
 _OWN_DIRECTORIES: Final = ("msg_stores",)
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

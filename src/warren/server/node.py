@@ -44,6 +44,8 @@ from warren.server.data_directory import (
 )
 from warren.server.exchange_windows import ExchangeWindows
 from warren.server.governor import MemoryGovernor
+from warren.server.head_times import INTERVAL_MS as HEADS_INTERVAL_MS
+from warren.server.head_times import HeadTimes
 from warren.server.listener import (
     AmqpListener,
     ClientConnection,
@@ -129,6 +131,7 @@ class Node:
         self.statistics = Statistics(
             self.broker, self.messages.counts, self.open_connections, clock
         )
+        self.head_times = HeadTimes(config.data_dir, self.broker.vhosts, clock)
         self._parts = AsyncExitStack()
         self.http_endpoints: dict[str, Endpoint] = {}
         """By scheme; http first, if there is one."""
@@ -233,6 +236,7 @@ class Node:
         windows = ExchangeWindows(self.config.data_dir, self.broker.vhosts)
         await windows.recall()
         parts.push_async_callback(windows.save)
+        parts.push_async_callback(self.head_times.close)
         await http.start(self._application())
         parts.push_async_callback(http.stop)  # again: requests end before the broker does
         parts.push_async_callback(self._close_connections)
@@ -247,6 +251,7 @@ class Node:
     def _begin_rounds(self, tls: TlsSides) -> None:
         """From now on these are done every now and then."""
         self._take_samples()
+        self._look_at_queue_heads()
         storing = self.messages.mark_storing_queues
         self._look_at_load(LoopLoad(self.open_connections, self._count_work, storing))
         Telemetry(self).start()
@@ -278,6 +283,8 @@ class Node:
 
     async def _open_messages(self) -> None:
         """Before there are queues: they are made with what they had."""
+        await self.head_times.recall()
+        self.context.queue_factory.head_times = self.head_times.known
         for record in await self.store.range(prefix(KeyKind.VHOST)):
             key = parse_key(record.key)
             assert key is not None, "the store was asked for virtual hosts"
@@ -335,6 +342,16 @@ class Node:
         """For the statistics: now, and every few seconds."""
         self.context.timers.call_later(SAMPLE_INTERVAL_MS, self._take_samples)
         self._go_on_sampling(self.statistics.sampling())
+
+    def _look_at_queue_heads(self) -> None:
+        """Note when the oldest message of each queue came: now, and every few seconds."""
+        self.context.timers.call_later(HEADS_INTERVAL_MS, self._look_at_queue_heads)
+        self.context.spawn(self._keep_queue_heads())
+
+    async def _keep_queue_heads(self) -> None:
+        for _ in self.head_times.looking():
+            await asyncio.sleep(0)
+        await self.head_times.save()
 
     def _look_at_load(self, load: LoopLoad) -> None:
         self.context.timers.call_later(LOOK_MS, lambda: self._look_at_load(load))
@@ -441,7 +458,11 @@ def _cluster_of(node: Node, store: MetadataStore) -> Cluster | None:
 
     assert isinstance(store, ClusterStore)
     assert isinstance(node.broker.placement, ClusterPlacement)
-    return Cluster(node.context, store, node.broker.placement, node)
+    cluster = Cluster(node.context, store, node.broker.placement, node)
+    node.statistics.tell_sample = cluster.tell_sample
+    cluster.on_sample = node.statistics.heard
+    cluster.use_heads(node.head_times)
+    return cluster
 
 
 def _defaults(config: Config) -> Defaults:

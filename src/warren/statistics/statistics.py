@@ -10,7 +10,7 @@ grows under the name with `_details`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, Protocol
 
@@ -30,6 +30,7 @@ from warren.statistics.figures import (
     with_rates,
 )
 from warren.statistics.history import History, Sample
+from warren.statistics.total_history import LENGTHS, OF_MACHINES, TotalHistory, TotalSample
 from warren.storage.bodies.store_counters import StorageCounts
 from warren.wire.codec import FrameReader, OutputBuffer
 
@@ -39,7 +40,8 @@ VISITS_PER_SLICE: Final = 1_000
 
 _FAMILIES: Final = (PUBLISHING, DELIVERING)
 _DISK: Final = ("disk_reads", "disk_writes")
-_LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+# Families of counters are left out until one of them counts; until then they are 0.
+_NOTHING: Final = {name: 0 for family in _FAMILIES for name in family}
 
 
 class CountedConnection(Protocol):
@@ -80,6 +82,9 @@ class Statistics:
         self._disk_counts: dict[Queue, tuple[int, int]] = {}
         self._disk_rates: dict[Queue, tuple[float, float]] = {}
         self._history = History()
+        self.total_history = TotalHistory(broker.events.node_name)
+        # Called with each sample, so that other nodes hear of it.
+        self.tell_sample: Callable[[dict[str, int]], None] = lambda _sample: None
         # What whoever shows figures wants to have a past of beside what is counted here.
         self.machine_figures: Callable[[], dict[str, int]] = dict
 
@@ -99,8 +104,8 @@ class Statistics:
         lengths = queue.lengths
         rates = (lengths.ready_rate, lengths.unacked_rate) if lengths is not None else (0.0, 0.0)
         return with_rates(
-            dict(zip(_LENGTHS, (ready + unacked, ready, unacked), strict=True)),
-            dict(zip(_LENGTHS, (sum(rates), *rates), strict=True)),
+            dict(zip(LENGTHS, (ready + unacked, ready, unacked), strict=True)),
+            dict(zip(LENGTHS, (sum(rates), *rates), strict=True)),
         )
 
     def of_exchange(self, vhost: str, exchange: str) -> Figures:
@@ -148,6 +153,22 @@ class Statistics:
     def history(self, name: str, age_s: int, increment_s: int) -> list[Sample]:
         """Of a figure of the node: of `totals`, `queue_totals`, `churn` or `machine_figures`."""
         return self._history.samples(name, self._clock.now_ms(), age_s, increment_s)
+
+    def history_of_all(self, name: str, age_s: int, increment_s: int) -> list[TotalSample]:
+        """Of a figure of all nodes together: of `totals`, `queue_totals` or `churn`."""
+        return self.total_history.samples(name, self._clock.now_ms(), age_s, increment_s)
+
+    def machines(self, age_s: int, increment_s: int) -> dict[str, dict[str, list[Sample]]]:
+        """By node, running or not, and figure: the past of its machine, as this node heard it."""
+        now_ms = self._clock.now_ms()
+        return {
+            node: {name: history.samples(name, now_ms, age_s, increment_s) for name in OF_MACHINES}
+            for node, history in self.total_history.machines.items()
+        }
+
+    def heard(self, node: str, sample: Mapping[str, int]) -> None:
+        """Another node has told its sample."""
+        self.total_history.heard(node, self._clock.now_ms(), sample)
 
     def queues(self) -> list[Queue]:
         return [queue for vhost in self._broker.vhosts.values() for queue in vhost.queues_here()]
@@ -231,7 +252,11 @@ class Statistics:
         self._single = single
         counts = message_figures(self._node, _FAMILIES, None)
         totals = {name: count for name, count in counts.items() if isinstance(count, int)}
-        self._history.add(self._clock.now_ms(), single | totals | self.machine_figures())
+        sample = _NOTHING | single | totals | self.machine_figures()
+        now_ms = self._clock.now_ms()
+        self._history.add(now_ms, sample)
+        self.total_history.add(now_ms, sample)
+        self.tell_sample(sample)
 
     def _disk(self) -> dict[str, int]:
         counts = self._count_storage()
@@ -240,7 +265,7 @@ class Statistics:
 
 def _lengths(census: QueueCensus) -> dict[str, int]:
     counts = (census.ready + census.unacked, census.ready, census.unacked)
-    return dict(zip(_LENGTHS, counts, strict=True))
+    return dict(zip(LENGTHS, counts, strict=True))
 
 
 def _sample_sum(sampled: MessageCounters, total: MessageCounters, elapsed_s: float) -> None:

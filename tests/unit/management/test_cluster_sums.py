@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warren.management.cluster.sums import add, total_overview
+from warren.management.cluster.sums import add, extend_past, total_overview
 
 
 def counted(count: int, rate: float) -> dict[str, Any]:
@@ -25,12 +25,42 @@ def test_what_one_has_not_counted_the_other_has() -> None:
     assert add({"durable": True}, {"durable": True}) == {"durable": True}
 
 
-def test_samples_of_the_same_age_are_added() -> None:
-    one = {"samples": [{"sample": 9, "timestamp": 20}, {"sample": 5, "timestamp": 10}]}
-    other = {"samples": [{"sample": 1, "timestamp": 21}]}
-    total = {"samples": [{"sample": 10, "timestamp": 20}, {"sample": 5, "timestamp": 10}]}
-    assert add(one, other) == total
-    assert [sample["sample"] for sample in add(other, one)["samples"]] == [10, 5]
+def samples(*values: tuple[int, int]) -> list[dict[str, Any]]:
+    return [{"timestamp": timestamp, "sample": sample} for timestamp, sample in values]
+
+
+def test_the_past_that_a_node_lacks_is_taken_from_another() -> None:
+    ours = samples((30, 7), (20, 5))
+    extend_past(ours, samples((30, 107), (20, 106), (10, 104)))
+    assert ours == samples((30, 7), (20, 5), (10, 104))
+
+
+def test_what_grows_goes_on_from_where_another_node_was() -> None:
+    ours = samples((30, 7), (20, 5))
+    extend_past(ours, samples((30, 107), (20, 106), (10, 104)), is_growing=True)
+    assert ours == samples((30, 7), (20, 5), (10, 3))
+    later = samples((40, 2))
+    extend_past(later, samples((30, 107), (20, 104)), is_growing=True)
+    assert later == samples((40, 2), (30, 2), (20, -1))
+
+
+def test_totals_have_the_past_of_the_node_that_was_asked() -> None:
+    """Every node knows the past of all: it is not added up."""
+
+    def with_past(node: str, *values: tuple[int, int]) -> dict[str, Any]:
+        details = {"rate": 1.0, "samples": samples(*values), "avg": 1.0, "avg_rate": 1.0}
+        return {**overview(node, 1), "queue_totals": {"messages": 4, "messages_details": details}}
+
+    total = total_overview(with_past("a", (20, 9)), [with_past("b", (20, 9), (10, 8))])
+    assert total["queue_totals"] == {
+        "messages": 8,
+        "messages_details": {
+            "rate": 2.0,
+            "samples": samples((20, 9), (10, 8)),
+            "avg": 1.0,
+            "avg_rate": 1.0,
+        },
+    }
 
 
 def overview(node: str, queues: int) -> dict[str, Any]:

@@ -139,3 +139,21 @@ def test_as_many_are_counted_as_have_left(walk: list[tuple[str, int, int]]) -> N
             line.leave(amount)
     assert sum(line.times.buckets) == line.times.left == entered - len(line.arrivals)
     assert line.times.arrived == entered
+
+
+def test_messages_of_an_earlier_life_are_as_old_as_the_head_was_known_to_be() -> None:
+    """Those behind the head count as having come evenly since then."""
+    now_ms = 1_000_000
+    times = WaitingTimes(now_ms, 101)
+    times.recall(now_ms - 60_000)
+    assert times.age_ms(now_ms, 101) == 60_000
+    assert times.age_ms(now_ms, 51) == 30_000
+    times.arrive(now_ms + 500, 101)
+    assert times.age_ms(now_ms + 500, 102) == 60_500
+    assert times.age_ms(now_ms + 500, 1) == 0
+
+
+def test_a_head_is_not_recalled_as_younger_than_it_is() -> None:
+    times = WaitingTimes(1_000, 1)
+    times.recall(5_000)
+    assert times.age_ms(2_000, 1) == 1_000

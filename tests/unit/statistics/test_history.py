@@ -44,7 +44,29 @@ def test_what_is_kept_is_bounded() -> None:
     assert kept <= sum(kept_s // interval_s for interval_s, kept_s in RETENTION_S)
 
 
-def test_a_figure_that_nobody_sampled_is_zero() -> None:
+def test_a_figure_that_nobody_sampled_has_no_samples() -> None:
     history = History()
     now_ms = fill(history, 10)
-    assert {s.value for s in history.samples("unheard_of", now_ms, 10, 5)} == {0}
+    assert history.samples("unheard_of", now_ms, 10, 5) == []
+
+
+def test_what_was_told_of_the_past_is_told_again_whenever_it_is_asked() -> None:
+    history = History()
+    told: dict[int, int] = {}
+    for second in range(0, 900, 5):
+        history.add(1000 * second + 1_234, {"publish": second})
+        now_ms = 1000 * second + 3_000 + second % 7
+        samples = history.samples("publish", now_ms, age_s=300, increment_s=30)
+        for sample in samples[1:]:
+            assert sample.timestamp_ms % 30_000 == 0
+            assert told.setdefault(sample.timestamp_ms, sample.value) == sample.value
+    assert len(told) == 29
+
+
+def test_time_without_samples_is_a_gap() -> None:
+    history = History()
+    for second in (*range(0, 60, 5), *range(120, 180, 5)):
+        history.add(1000 * second, {"publish": second})
+    samples = history.samples("publish", 175_000, age_s=600, increment_s=5)
+    told = sorted(sample.timestamp_ms // 1000 for sample in samples)
+    assert told == [*range(0, 65, 5), *range(120, 180, 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from warren.cli.ctl.api import Refusal
@@ -174,6 +175,58 @@ def check_certificate_expiration(call: Call) -> Answer:
     return f"No certificates are expiring within {within} {unit}."
 
 
+def check_all_members_running(call: Call) -> Answer:
+    call.announce("Checking if all members of the cluster run and can be reached ...")
+    facts = _failed(call, "all-members-running")
+    if facts is not None:
+        lines = [f"{name} is down" for name in facts["down"]]
+        lines += [f"{name} cannot be reached" for name in facts["unreachable"]]
+        raise error("\n".join(lines))
+    return f"Node {call.node} reported all members of the cluster as running"
+
+
+def check_all_queues_available(call: Call) -> Answer:
+    call.announce("Checking if any queue of the cluster is down ...")
+    _no_queues(_failed(call, "all-queues-available"))
+    return f"Node {call.node} reported no queues that are down"
+
+
+def check_all_copies_present(call: Call) -> Answer:
+    call.announce("Checking if all queues have as many synchronised copies as wanted ...")
+    _no_queues(_failed(call, "all-copies-present"))
+    return f"Node {call.node} reported no queues with fewer synchronised copies than wanted"
+
+
+def _no_queues(facts: Mapping[str, Any] | None) -> None:
+    if facts is None:
+        return
+    lines = [
+        f"queue '{queue['name']}' in vhost '{queue['vhost']}' is {queue['state']}: "
+        f"{queue['synchronised_copies']} of {queue['wanted_copies']} copies in sync"
+        for queue in facts["queues"]
+    ]
+    if left := facts["count"] - len(lines):
+        lines.append(f"and {left} more")
+    raise error("\n".join(lines))
+
+
+def check_if_in_service(call: Call) -> Answer:
+    call.announce(f"Checking if node {call.node} is in service ...")
+    _check(call, "is-in-service")
+    return f"Node {call.node} is in service: not in maintenance mode"
+
+
+def _failed(call: Call, check: str) -> Mapping[str, Any] | None:
+    """Return what a check that failed says, or None if it passed."""
+    try:
+        call.api.get("health", "checks", check, **call.about_node)
+    except Refusal as refusal:
+        if "status" not in refusal.facts:
+            raise
+        return refusal.facts
+    return None
+
+
 def _check(call: Call, *path: str) -> None:
     try:
         call.api.get("health", "checks", *path, **call.about_node)
@@ -257,6 +310,26 @@ VERBS: Final = (
         "Fails if a TLS certificate expires soon",
         check_certificate_expiration,
         options=(_WITHIN, _PERIOD),
+    ),
+    _verb(
+        "check_all_members_running",
+        "Fails if a member of the cluster is down or cannot be reached",
+        check_all_members_running,
+    ),
+    _verb(
+        "check_all_queues_available",
+        "Fails if a queue of the cluster is down",
+        check_all_queues_available,
+    ),
+    _verb(
+        "check_all_copies_present",
+        "Fails if a queue has fewer synchronised copies than its policy wants",
+        check_all_copies_present,
+    ),
+    _verb(
+        "check_if_in_service",
+        "Fails if the node is in maintenance mode",
+        check_if_in_service,
     ),
     _verb(
         "memory_breakdown",

@@ -108,6 +108,7 @@ COLUMNS: Final = by_name(
     _aliased("mirror_pids", _MIRRORS),
     _aliased("synchronised_slave_pids", _SYNCHRONISED),
     _aliased("synchronised_mirror_pids", _SYNCHRONISED),
+    plain("wanted_copies", "synchronised_copies"),
     plain("recoverable_slaves", "idle_since"),
 )
 

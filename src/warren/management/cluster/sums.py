@@ -6,7 +6,8 @@ others are asked for FIGURES: by identity, what there is to add to what we show 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,6 +26,8 @@ _OK: Final = 200
 # What of an item is counted; whoever asks for other columns needs nobody's figures.
 _COUNTED: Final = ("message_stats", "messages", "cluster_state")
 _SUMMED: Final = ("churn_rates", "message_stats", "object_totals", "queue_totals")
+_LENGTHS: Final = "queue_totals"
+_AVERAGES: Final = ("avg", "avg_rate")
 _LISTED: Final = ("contexts", "listeners")
 # Every node counts all of these.
 _SHARED: Final = "exchanges"
@@ -46,33 +49,29 @@ def add(one: JsonObject, other: JsonObject) -> JsonObject:
 def _added(one: Json, other: Json) -> Json:
     if isinstance(one, dict) and isinstance(other, dict):
         return add(one, other)
-    if isinstance(one, list) and isinstance(other, list):
-        return _added_samples(one, other)
     if _is_number(one) and _is_number(other):
         return one + other
     return one
-
-
-def _added_samples(one: list[JsonObject], other: list[JsonObject]) -> list[JsonObject]:
-    """Newest first: those of the same age go together, though clocks may differ a little."""
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
-    added = [
-        {**sample, "sample": sample["sample"] + also["sample"]}
-        for sample, also in zip(longer, shorter, strict=False)
-    ]
-    return added + longer[len(shorter) :]
 
 
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def total_overview(own: JsonObject, others: Iterable[JsonObject]) -> JsonObject:
+def total_overview(own: JsonObject, others: Sequence[JsonObject]) -> JsonObject:
+    """Add up what nodes have now. Each has a past of all nodes: ours is told, with what it lacks.
+
+    A node that has just started knows nothing of the time before, but others do.
+    """
     total = dict(own)
     for other in others:
         other.get("object_totals", {}).pop(_SHARED, None)
         for name in _SUMMED:
+            pasts = _taken_pasts(other.get(name, {}))
             total[name] = add(total[name], other.get(name, {}))
+            for figure, samples in pasts.items():
+                ours = total[name].get(figure, {}).setdefault("samples", [])
+                extend_past(ours, samples, is_growing=name != _LENGTHS)
         for name in _LISTED:
             if name in total:
                 total[name] = total[name] + other.get(name, [])
@@ -80,6 +79,31 @@ def total_overview(own: JsonObject, others: Iterable[JsonObject]) -> JsonObject:
         if name in total:
             total[name] = sorted(total[name], key=itemgetter("node"))
     return total
+
+
+def _taken_pasts(figures: JsonObject) -> dict[str, list[JsonObject]]:
+    """Take out what is about the past, by the name of the details that had it."""
+    pasts = {}
+    for name, details in figures.items():
+        if isinstance(details, dict) and "samples" in details:
+            pasts[name] = details.pop("samples")
+            for average in _AVERAGES:
+                details.pop(average, None)
+    return pasts
+
+
+def extend_past(ours: list[JsonObject], known: list[JsonObject], is_growing: bool = False) -> None:
+    """Add samples that are older than all of ours. Both have the newest first.
+
+    Nodes began to count what grows at different times, so theirs is moved to where ours begins.
+    """
+    begins_ms = ours[-1]["timestamp"] if ours else math.inf
+    older = [sample for sample in known if sample["timestamp"] < begins_ms]
+    if older and ours and is_growing:
+        joint = next((s for s in known if s["timestamp"] == begins_ms), older[0])
+        shift = ours[-1]["sample"] - joint["sample"]
+        older = [{**sample, "sample": sample["sample"] + shift} for sample in older]
+    ours += older
 
 
 async def answers_of_all(call: Call, part: str = "") -> list[JsonObject]:

@@ -56,6 +56,7 @@ FAMILIES: Final[dict[str, Write]] = {
     # Ours.
     "exchange_metrics": lambda scrape: scrape.write_exchanges(DETAILED, exchanges.EXCHANGE),
     "queue_head_metrics": _queues(queues.HEAD_AGE),
+    "queue_copies_metrics": lambda scrape: scrape.write_copies(DETAILED),
     "queue_waiting_metrics": lambda scrape: scrape.write_waiting(DETAILED),
 }
 

@@ -25,6 +25,7 @@ from warren.management.metrics.exposition import (
 )
 from warren.management.metrics.messages import write_global
 from warren.management.metrics.mirrors import MIRRORS, figures_of_mirrors
+from warren.management.metrics.redundancy import write_copies, write_redundancy
 from warren.management.views.channels import ChannelPlace, channels_of
 from warren.queues.queue import Queue
 from warren.queues.waiting_times import WaitingTimes
@@ -96,6 +97,7 @@ class Scrape:
         census = yield from self._census()
         yield from self._waiting(census, queues.sums_of(census, self.activity))
         yield from self.write_queues(PREFIX, QUEUE_EACH)
+        yield from self.write_copies(PREFIX)
         yield from self.write_channels(PREFIX, CHANNEL)
         yield from self.write_connections(PREFIX, CONNECTION)
         yield from self.write_exchanges(PREFIX, EXCHANGE)
@@ -108,6 +110,7 @@ class Scrape:
         ):  # fmt: skip
             yield from write_sums(PREFIX, metrics, self.node)
         yield from write_sums(PREFIX, MIRRORS, figures_of_mirrors(self.node))
+        yield from write_redundancy(self.node)
         yield from node.write_attempts(self.node, PREFIX)
         yield from node.write_identity(self.node)
 
@@ -158,6 +161,9 @@ class Scrape:
             labels += map(_queue_labels, part)
             yield ""
         yield from write_each(prefix, metrics, Labelled(figures, labels))
+
+    def write_copies(self, prefix: str) -> Pieces:
+        return write_copies(prefix, self.node, self._queues(), _queue_labels)
 
     def write_waiting(self, prefix: str) -> Pieces:
         used = [

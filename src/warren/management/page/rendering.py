@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import jinja2
 
 from warren import __version__
+from warren.management.json_types import JsonObject
 from warren.management.page import formats
 from warren.management.page.static_files import static_url
 from warren.management.page.visit import link
 from warren.management.views.overview import cluster_name
+from warren.management.views.redundancy import show_redundancy
 
 if TYPE_CHECKING:
     from warren.management.page.visit import Visit
@@ -64,7 +66,8 @@ class Renderer:
     async def render(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:
         """A long page takes a while; others have their turns meanwhile."""
         pieces = []
-        for piece in self._pieces(visit, template, values):
+        lacks = await _lacks(visit)
+        for piece in self._pieces(visit, template, {"lacks": lacks, **values}):
             pieces.append(piece)
             if len(pieces) % PIECES_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -81,6 +84,19 @@ class Renderer:
             **_of_signed_in(visit),
             **values,
         )
+
+
+async def _lacks(visit: Visit) -> JsonObject | None:
+    """Return what the cluster lacks, for the banner above every page; None if there is no banner.
+
+    Asked of this node alone, which knows it without any other, and costs little: see
+    `cluster/redundancy.py`.
+    """
+    if not visit.is_signed_in or visit.is_partial:
+        return None
+    node, caller = visit.site.node, visit.caller
+    vhosts = {name for name in node.broker.vhosts if caller.sees_contents(name)}
+    return await show_redundancy(node, vhosts, caller.is_monitor)
 
 
 def _of_signed_in(visit: Visit) -> dict[str, Any]:

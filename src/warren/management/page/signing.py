@@ -1,7 +1,8 @@
 """What a browser keeps for us, signed so that nobody else can have made it: who is signed in.
 
 A session is in its cookie and nowhere else, so that any node of a cluster knows it: their keys come
-of the secret that they share. A node alone makes a key when it starts, and forgets it when it ends.
+of the secret that they share. A node alone keeps a key in its data directory, for itself to read.
+So a session survives a restart of the broker.
 The cookie has no password, only something that changes when the password does: who changes it ends
 all sessions of that user. Beside it every session has a secret of its own; what is made of that is
 in every form, and a form without it is not from a page of ours.
@@ -13,13 +14,17 @@ import base64
 import binascii
 import hashlib
 import hmac
+import os
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from warren.auth.users import User
+from warren.model.logs import EventLog
+from warren.server.data_directory import PAGE_KEY_FILE
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -28,6 +33,8 @@ SESSION_S: Final = 8 * 3600
 COOKIE_CHARS_MAX: Final = 4_000
 _KEY_BYTES: Final = 32
 _PURPOSE: Final = b"warren management page"
+
+_log: Final = EventLog("management")
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -106,7 +113,28 @@ class Signer:
 
 
 def key_of(node: Node) -> bytes:
+    """Return the key of all nodes of a cluster, or of one on its own: there it is in a file."""
     secret = node.config.cluster_secret
     if node.cluster is None or not secret:
-        return secrets.token_bytes(_KEY_BYTES)
+        return kept_key(node.config.data_dir / PAGE_KEY_FILE)
     return hmac.new(secret.encode(), _PURPOSE, hashlib.sha256).digest()
+
+
+def kept_key(path: Path) -> bytes:
+    """Return the key that is there, or else put one there that nobody else may read."""
+    try:
+        key = path.read_bytes() if path.exists() else b""
+        if len(key) == _KEY_BYTES:
+            return key
+        key = secrets.token_bytes(_KEY_BYTES)
+        draft = path.with_name(f"{path.name}.new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        _log.warning("sessions of the page end with this process", reason=error)
+        return secrets.token_bytes(_KEY_BYTES)
+    return key

@@ -40,7 +40,7 @@ from warren.wire.properties import Properties, encode_properties
 from warren.wire.route_key import make_route_key
 
 ALIVENESS_QUEUE: Final = "aliveness-test"
-_OK: Final = {"status": "ok"}
+OK: Final = {"status": "ok"}
 _ALONE: Final = {"status": "ok", "reason": "single node cluster"}
 _WOULD_LOSE_QUORUM: Final = (
     "There are quorum queues that would lose their quorum if the target node is shut down"
@@ -54,7 +54,7 @@ _PROTOCOLS: Final = {
 }  # fmt: skip
 
 
-def _failed(reason: str, **facts: Json) -> Response:
+def failed(reason: str, **facts: Json) -> Response:
     body = {"status": "failed", "reason": reason, **facts}
     return Response(encode(body), 503, media_type=JSON_TYPE)
 
@@ -72,9 +72,9 @@ async def _local_alarms(call: Call) -> JsonObject | Response:
 
 def _alarmed(alarms: list[Alarm], reason: str) -> JsonObject | Response:
     if not alarms:
-        return _OK
+        return OK
     shown = [{"node": alarm.node, "resource": alarm.resource.value} for alarm in alarms]
-    return _failed(reason, alarms=shown)
+    return failed(reason, alarms=shown)
 
 
 async def _port_listener(call: Call) -> JsonObject | Response:
@@ -85,7 +85,7 @@ async def _port_listener(call: Call) -> JsonObject | Response:
     ports = sorted({listener["port"] for listener in show_listeners(call.node)}, key=str)
     if port in ports:
         return {"status": "ok", "port": port}
-    return _failed("No active listener", missing=port, ports=ports)
+    return failed("No active listener", missing=port, ports=ports)
 
 
 async def _protocol_listener(call: Call) -> JsonObject | Response:
@@ -94,7 +94,7 @@ async def _protocol_listener(call: Call) -> JsonObject | Response:
     protocols = list(dict.fromkeys(li["protocol"] for li in show_listeners(call.node)))
     if protocol in protocols:
         return {"status": "ok", "protocol": protocol}
-    return _failed("No active listener", missing=protocol, protocols=protocols)
+    return failed("No active listener", missing=protocol, protocols=protocols)
 
 
 async def _certificate_expiration(call: Call) -> JsonObject | Response:
@@ -106,11 +106,11 @@ async def _certificate_expiration(call: Call) -> JsonObject | Response:
     days = min(int(within) * DAYS_OF_UNIT[unit], DAYS_MAX)
     until = datetime.now(UTC) + timedelta(days=max(days, -DAYS_MAX))
     expiring = await asyncio.to_thread(expiring_certificates, call.node, until)
-    return _failed("Certificates expiring", expired=expiring) if expiring else _OK
+    return failed("Certificates expiring", expired=expiring) if expiring else OK
 
 
 async def _healthy(call: Call) -> JsonObject:
-    return _OK
+    return OK
 
 
 async def _not_quorum_critical(call: Call) -> JsonObject | Response:
@@ -119,7 +119,7 @@ async def _not_quorum_critical(call: Call) -> JsonObject | Response:
     if cluster is None or len(cluster.membership.members) == 1:
         return _ALONE
     critical = [_shown(record) for record in critical_on(cluster.view, cluster.name)]
-    return _failed(_WOULD_LOSE_QUORUM, queues=critical) if critical else _OK
+    return failed(_WOULD_LOSE_QUORUM, queues=critical) if critical else OK
 
 
 async def _not_mirror_sync_critical(call: Call) -> JsonObject | Response:
@@ -128,7 +128,7 @@ async def _not_mirror_sync_critical(call: Call) -> JsonObject | Response:
         return _ALONE
     records = [r for r in led_without_synchronised(call.node) if not is_quorum(r.arguments)]
     critical = [_shown(record) for record in records]
-    return _failed(_NOT_SYNCHRONISED, queues=critical) if critical else _OK
+    return failed(_NOT_SYNCHRONISED, queues=critical) if critical else OK
 
 
 def _shown(record: QueueRecord) -> JsonObject:
@@ -142,12 +142,12 @@ def _shown(record: QueueRecord) -> JsonObject:
 
 async def _node_health(call: Call) -> JsonObject | Response:
     if "node" in call.parts and is_down(call):
-        return _failed("nodedown")
+        return failed("nodedown")
     alarms = call.node.alarms.board.alarms
     if not alarms:
-        return _OK
+        return OK
     listed = ",".join(f"{alarm.resource.value}" for alarm in alarms)
-    return _failed(f"resource alarm(s) in effect:[{listed}]")
+    return failed(f"resource alarm(s) in effect:[{listed}]")
 
 
 async def _aliveness(call: Call) -> JsonObject | Response:
@@ -159,10 +159,10 @@ async def _aliveness(call: Call) -> JsonObject | Response:
         await connection.publish(Message(route_key, properties, b"test_message"))
         queued = await connection.get(ALIVENESS_QUEUE)
         connection.ack()
-    return _OK if queued is not None else _failed("the message did not come back")
+    return OK if queued is not None else failed("the message did not come back")
 
 
-def _check(path: str, handler: Handler) -> Resource:
+def check(path: str, handler: Handler) -> Resource:
     return Resource(
         path=f"/health/checks/{path}",
         rule=ANY_TAG,
@@ -173,14 +173,14 @@ def _check(path: str, handler: Handler) -> Resource:
 
 
 RESOURCES: Final = (
-    _check("alarms", _alarms),
-    _check("local-alarms", _local_alarms),
-    _check("port-listener/{port}", _port_listener),
-    _check("protocol-listener/{protocol}", _protocol_listener),
-    _check("certificate-expiration/{within}/{unit}", _certificate_expiration),
-    _check("virtual-hosts", _healthy),
-    _check("node-is-quorum-critical", _not_quorum_critical),
-    _check("node-is-mirror-sync-critical", _not_mirror_sync_critical),
+    check("alarms", _alarms),
+    check("local-alarms", _local_alarms),
+    check("port-listener/{port}", _port_listener),
+    check("protocol-listener/{protocol}", _protocol_listener),
+    check("certificate-expiration/{within}/{unit}", _certificate_expiration),
+    check("virtual-hosts", _healthy),
+    check("node-is-quorum-critical", _not_quorum_critical),
+    check("node-is-mirror-sync-critical", _not_mirror_sync_critical),
     Resource(path="/healthchecks/node", rule=ANY_TAG, get=_node_health),
     Resource(
         path="/healthchecks/node/{node}",

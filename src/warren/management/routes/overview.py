@@ -10,27 +10,37 @@ from starlette.responses import Response
 from warren.management.call import Call
 from warren.management.caller import ANY_TAG, MONITORS, visible_vhosts
 from warren.management.cluster.spread_listing import SpreadListing
-from warren.management.cluster.sums import answers_of_all, total_overview
+from warren.management.cluster.sums import answers_of_all, extend_past, total_overview
 from warren.management.errors import bad_request
 from warren.management.json_types import JsonObject
 from warren.management.resource import Handler, Resource
 from warren.management.sorting import in_slices
 from warren.management.views.channels import consumers_of
-from warren.management.views.history import Past, with_samples
+from warren.management.views.history import Past, show_sample, with_samples
 from warren.management.views.nodes import show_memory, show_node, show_node_down
 from warren.management.views.overview import show_contexts, show_listeners, show_versions
+from warren.management.views.redundancy import members_of
 from warren.queues.queue import Queue
 
 _COUNTED_AT_ONCE_MAX: Final = 2_000
 # What of a node has a past, with the details of it.
 _FOLLOWED: Final = ("mem_used", "disk_free")
+_HISTORY_S: Final = 600
+_HISTORY_STEP_S: Final = 5
 
 
 async def _overview(call: Call) -> JsonObject:
     """Of all nodes, or of the one that the query names."""
     own = await _overview_here(call)
-    is_of_one = call.inquiry is not None or "node" in call.query
-    return own if is_of_one else total_overview(own, await answers_of_all(call))
+    if call.inquiry is not None or "node" in call.query:
+        return own
+    answers = await answers_of_all(call)
+    total = total_overview(own, answers)
+    # Every node knows all queues, also those that are down.
+    vhosts = call.broker.vhosts.values() if call.caller.is_monitor else visible_vhosts(call)
+    total["object_totals"]["queues"] = sum(len(vhost.queues) for vhost in vhosts)
+    counted, members = 1 + len(answers), len(members_of(call.node))
+    return {**total, "nodes_counted": counted, "nodes_total": max(counted, members)}
 
 
 async def _overview_here(call: Call) -> JsonObject:
@@ -59,14 +69,25 @@ async def _overview_here(call: Call) -> JsonObject:
 
 
 def _past(call: Call, kind: str) -> Past | None:
-    """What is to be told of the past: so many seconds of it, in steps of so many."""
+    """What is to be told of the past: of one node if the query names it, else of all."""
+    span = _span(call, kind)
+    if span is None:
+        return None
+    statistics = call.node.statistics
+    is_alone = call.node.cluster is None
+    is_of_one = is_alone or "node" in call.query or kind == "node_stats"
+    history = statistics.history if is_of_one else statistics.history_of_all
+    return lambda name: history(name, *span)
+
+
+def _span(call: Call, kind: str) -> tuple[int, int] | None:
+    """Return how many seconds of the past are wanted, in steps of how many."""
     age_s, increment_s = (call.query.get(f"{kind}_{what}") for what in ("age", "incr"))
     if age_s is None or increment_s is None:
         return None
     if not all(n.isascii() and n.isdigit() and 0 < len(n) < 7 for n in (age_s, increment_s)):
         raise bad_request(["not_integer", f"{kind}_age"])
-    statistics = call.node.statistics
-    return lambda name: statistics.history(name, int(age_s), int(increment_s))
+    return int(age_s), int(increment_s)
 
 
 async def _own_totals(call: Call) -> JsonObject:
@@ -185,6 +206,23 @@ async def _queue_bytes(call: Call) -> int:
     return total
 
 
+async def _history(call: Call) -> JsonObject:
+    """Show memory and free disk space of all nodes, running or not, as this node heard it.
+
+    Other nodes tell of the time before this one started.
+    """
+    span = _span(call, "node_stats") or (_HISTORY_S, _HISTORY_STEP_S)
+    known: JsonObject = {
+        node: {name: [show_sample(s) for s in samples] for name, samples in figures.items()}
+        for node, figures in call.node.statistics.machines(*span).items()
+    }
+    for other in await answers_of_all(call) if call.inquiry is None else ():
+        for node, figures in other.items():
+            for name, samples in figures.items():
+                extend_past(known.setdefault(node, {}).setdefault(name, []), samples)
+    return known
+
+
 def _of_node(path: str, handler: Handler) -> Resource:
     return Resource(path=path, rule=MONITORS, exists=known_node, get=handler, node_of=node_in_path)
 
@@ -198,6 +236,7 @@ RESOURCES: Final = (
         node_of=node_in_query,
     ),
     Resource(path="/nodes", rule=MONITORS, get=_nodes),
+    Resource(path="/warren/history/nodes", rule=MONITORS, get=_history),
     _of_node("/nodes/{node}", _node),
     _of_node("/nodes/{node}/memory", _memory),
     _of_node("/nodes/{node}/memory/relative", _relative_memory),

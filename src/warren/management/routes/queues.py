@@ -24,6 +24,7 @@ from warren.management.sorting import LACKING
 from warren.management.views.copies import group_of, last_master_of
 from warren.management.views.policies import policy_of_queue
 from warren.management.views.queues import DOWN, show_any_queue, show_queue
+from warren.management.views.redundancy import standing_of
 from warren.model.counters import MESSAGE_COUNTERS
 from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 NAME_BYTES_MAX: Final = 255
+# More copies than any queue lacks: sorted by what is missing, queues that are down come first.
+_DOWN_FIRST: Final = 1_000_000
 
 
 def _figure(path: str) -> Callable[[AbstractQueue], Json]:
@@ -78,7 +81,7 @@ _RATES: Final[dict[str, Callable[[AbstractQueue], Json]]] = {
 
 
 def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
-    """As above, of what takes the node to know. `head_message_age` is there to be sorted by."""
+    """As above, of what takes the node to know. Two are there to be sorted by only."""
     here, now_ms = node.config.name, node.context.clock.now_ms()
 
     def master(queue: AbstractQueue) -> Json:
@@ -90,7 +93,17 @@ def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
     def head_age(queue: AbstractQueue) -> Json:
         return queue.head_age_ms(now_ms) or 0 if isinstance(queue, Queue) else LACKING
 
-    return {"node": master, "policy": policy, "head_message_age": head_age, **_KEYS, **_RATES}
+    def missing(queue: AbstractQueue) -> Json:
+        standing = standing_of(queue.record, node)
+        return standing.missing + (_DOWN_FIRST if standing.is_down else 0)
+
+    of_node: dict[str, Callable[[AbstractQueue], Json]] = {
+        "node": master,
+        "policy": policy,
+        "head_message_age": head_age,
+        "missing_copies": missing,
+    }
+    return {**of_node, **_KEYS, **_RATES}
 
 
 def _messages(queue: Queue) -> int:

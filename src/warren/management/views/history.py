@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 from warren.management.json_types import JsonObject
 from warren.statistics.history import Sample
+from warren.statistics.total_history import TotalSample
 
-Past: TypeAlias = Callable[[str], Sequence[Sample]]
+Past: TypeAlias = Callable[[str], Sequence[Sample] | Sequence[TotalSample]]
 """What is known of a figure with this name."""
 
 
@@ -24,14 +25,20 @@ def with_samples(figures: Mapping[str, object], past: Past | None) -> JsonObject
     return shown
 
 
-def _show(samples: Sequence[Sample]) -> JsonObject:
+def _show(samples: Sequence[Sample] | Sequence[TotalSample]) -> JsonObject:
     if not samples:
         return {"samples": [], "avg": 0.0, "avg_rate": 0.0}
     newest, oldest = samples[0], samples[-1]
     elapsed_ms = newest.timestamp_ms - oldest.timestamp_ms
     grown = newest.value - oldest.value
     return {
-        "samples": [{"sample": s.value, "timestamp": s.timestamp_ms} for s in samples],
+        "samples": [show_sample(sample) for sample in samples],
         "avg": sum(sample.value for sample in samples) / len(samples),
         "avg_rate": 1000 * grown / elapsed_ms if elapsed_ms else 0.0,
     }
+
+
+def show_sample(sample: Sample | TotalSample) -> JsonObject:
+    """A total says of how many nodes it is; RabbitMQ's page does not mind."""
+    shown: JsonObject = {"sample": sample.value, "timestamp": sample.timestamp_ms}
+    return {**shown, "nodes": sample.nodes} if isinstance(sample, TotalSample) else shown

@@ -56,6 +56,7 @@ def _identity(node: Node) -> JsonObject:
             }
             for mechanism in KNOWN_MECHANISMS
         ],
+        "being_drained": node.maintenance.is_drained,
         "cluster_links": [],
         "config_files": [str(path.absolute()) for path in config.config_files],
         "contexts": show_contexts(node),
@@ -108,7 +109,8 @@ def _usage(node: Node) -> JsonObject:
 
 def machine_figures(node: Node) -> dict[str, int]:
     """What is looked at regularly, so that there is a past to show of it."""
-    return {"mem_used": machine.memory_used(), "disk_free": node.alarms.disk.free_bytes or 0}
+    figures, free_bytes = {"mem_used": machine.memory_used()}, node.alarms.disk.free_bytes
+    return figures if free_bytes is None else {**figures, "disk_free": free_bytes}
 
 
 def show_memory(node: Node, queue_bytes: int) -> JsonObject:

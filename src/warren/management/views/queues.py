@@ -12,6 +12,7 @@ from warren.management.json_types import JsonObject
 from warren.management.views.copies import group_of, last_master_of, show_copies, show_members
 from warren.management.views.moments import show_idle_since
 from warren.management.views.policies import policy_of_queue
+from warren.management.views.redundancy import show_standing
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import AbstractQueue
@@ -61,6 +62,7 @@ def show_queue(queue: Queue, node: Node) -> JsonObject:
     shown.update(policy_of_queue(queue.record, node))
     shown.update(_consumers(queue))
     shown.update(show_copies(queue.record, node))
+    shown.update(show_standing(queue.record, node))
     shown.update(
         backing_queue_status=queue.backing.status(now_ms),
         garbage_collection=_GARBAGE_COLLECTION,
@@ -92,6 +94,7 @@ def show_any_queue(queue: AbstractQueue, node: Node) -> JsonObject:
     shown = {**describe_queue(record), "node": last_master_of(record, node), "state": DOWN}
     if queue_type_of(record.arguments) is not QueueType.CLASSIC:
         shown.update(show_members(record, node))
+    shown.update(show_standing(record, node))
     return shown if group_of(record, node) is None else {**shown, **show_copies(record, node)}
 
 

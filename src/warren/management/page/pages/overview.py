@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
@@ -10,6 +10,7 @@ from warren.management.json_types import JsonObject
 from warren.management.listing import json_response
 from warren.management.page.address import Page
 from warren.management.page.api_caller import Refused
+from warren.management.page.plot_columns import Samples, columns_of
 from warren.management.page.visit import Visit
 
 # How far back plots go, and in which steps, in seconds.
@@ -34,6 +35,18 @@ _LENGTHS: Final = (
     ("messages_ready", "Ready"),
     ("messages_unacknowledged", "Unacknowledged"),
 )
+
+
+class _Limited(NamedTuple):
+    """A figure of a node, and the limit that it is drawn against."""
+
+    figure: str
+    limit: str
+    title: str
+
+
+_MEMORY: Final = _Limited("mem_used", "mem_limit", "Watermark")
+_DISK: Final = _Limited("disk_free", "disk_free_limit", "Limit")
 
 
 async def _show(visit: Visit) -> Response:
@@ -70,14 +83,17 @@ async def _plots(visit: Visit) -> Response:
     _, age_s, step_s = SPANS[_span(visit)]
     asked = {"age": str(age_s), "incr": str(step_s)}
     overview = await visit.api.get("overview", query=_past(asked, "msg_rates", "lengths"))
-    nodes = await visit.api.get("nodes", query=_past(asked, "node_stats"))
-    running = [node for node in nodes if node["running"]][:NODES_PLOTTED_MAX]
+    machines = await visit.api.get("warren", "history", "nodes", query=_past(asked, "node_stats"))
+    nodes = await visit.api.get("nodes")
+    has_nodes = overview["nodes_total"] > 1
+    rates = _lines(overview["message_stats"], _RATES)
+    lengths = _lines(overview["queue_totals"], _LENGTHS)
     return json_response(
         {
-            "rates": _plot(overview["message_stats"], _RATES, is_growth=True),
-            "lengths": _plot(overview["queue_totals"], _LENGTHS),
-            "memory": _machine_plot(running, "mem_used", "mem_limit", "Watermark"),
-            "disk": _machine_plot(running, "disk_free", "disk_free_limit", "Limit"),
+            "rates": columns_of(rates, step_s, is_growth=True, has_nodes=has_nodes),
+            "lengths": columns_of(lengths, step_s, has_nodes=has_nodes),
+            "memory": _machine_plot(machines, nodes, _MEMORY, step_s),
+            "disk": _machine_plot(machines, nodes, _DISK, step_s),
         }
     )
 
@@ -86,39 +102,19 @@ def _past(asked: dict[str, str], *kinds: str) -> dict[str, str]:
     return {f"{kind}_{what}": value for kind in kinds for what, value in asked.items()}
 
 
-def _plot(figures: JsonObject, lines: tuple[tuple[str, str], ...], is_growth: bool = False) -> Any:
-    """The oldest sample first, as growth per second if that is what is wanted."""
-    columns, moments = [], list[float]()
-    for name, title in lines:
-        samples = figures.get(f"{name}_details", {}).get("samples", [])[::-1]
-        if len(samples) > len(moments):
-            moments = [sample["timestamp"] / 1000 for sample in samples]
-        values = [sample["sample"] for sample in samples]
-        columns.append((title, _growth(values, moments) if is_growth else values))
-    if is_growth:
-        moments = moments[1:]
-    fitting = [(title, _fitted(values, len(moments))) for title, values in columns]
-    return {"titles": [title for title, _ in fitting],
-            "data": [moments, *(values for _, values in fitting)]}  # fmt: skip
+def _lines(figures: JsonObject, lines: tuple[tuple[str, str], ...]) -> dict[str, Samples]:
+    return {title: figures.get(f"{name}_details", {}).get("samples", []) for name, title in lines}
 
 
-def _growth(values: list[float], moments: list[float]) -> list[float]:
-    pairs = zip(values, values[1:], moments, moments[1:], strict=False)
-    return [max(0.0, (after - before) / max(0.001, t1 - t0)) for before, after, t0, t1 in pairs]
-
-
-def _fitted(values: list[float], length: int) -> list[float]:
-    """A figure of which there is less of a past was nothing then."""
-    return [0.0] * (length - len(values)) + values[-length:] if length else []
-
-
-def _machine_plot(nodes: list[JsonObject], figure: str, limit: str, limit_title: str) -> Any:
-    lines = tuple((node["name"], node["name"]) for node in nodes)
-    figures = {f"{node['name']}_details": node.get(f"{figure}_details", {}) for node in nodes}
-    plot = _plot(figures, lines)
-    limits = [node[limit] for node in nodes if node.get(limit)]
+def _machine_plot(
+    machines: JsonObject, nodes: list[JsonObject], limited: _Limited, step_s: int
+) -> Any:
+    """A line for each node, also for one that is down: it had a past."""
+    names = sorted(machines)[:NODES_PLOTTED_MAX]
+    plot = columns_of({name: machines[name].get(limited.figure, []) for name in names}, step_s)
+    limits = [node[limited.limit] for node in nodes if node.get(limited.limit)]
     if limits:
-        plot["titles"].append(limit_title)
+        plot["titles"].append(limited.title)
         plot["data"].append([limits[0]] * len(plot["data"][0]))
     return plot
 

@@ -29,12 +29,16 @@ async def _list(visit: Visit) -> Response:
 
 
 def copies_of(queue: JsonObject) -> JsonObject | None:
-    """None of a queue that is not mirrored."""
-    mirrors = queue.get("slave_nodes")
-    if mirrors is None:
+    """None of a queue that is not mirrored, and not to be mirrored."""
+    mirrors = queue.get("slave_nodes") or ()
+    wanted, in_sync = queue["wanted_copies"], queue["synchronised_copies"]
+    if "slave_nodes" not in queue and wanted == 1:
         return None
     synchronised = set(queue.get("synchronised_slave_nodes") or ())
     return {
+        "wanted": wanted,
+        "synchronised": in_sync,
+        "is_whole": in_sync >= wanted,
         "mirrors": [(node, node in synchronised) for node in mirrors],
         "lacking": len(set(mirrors) - synchronised),
         "syncing": queue.get("sync_messages"),

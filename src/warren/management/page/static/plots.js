@@ -35,7 +35,7 @@
 
   // Where the pointer is, or the newest.
   function shown(format) {
-    return (plot, value, line) => format(value ?? plot.data[line].at(-1));
+    return (plot, value, line) => format(plot.cursor.idx == null ? plot.data[line].at(-1) : value);
   }
 
   function time(seconds, isShort) {
@@ -70,11 +70,14 @@
       height: HEIGHT,
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       legend: { live: true },
-      scales: { x: { range: span }, y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1)] } },
+      scales: { x: { range: span }, nodes: { range: [0, 1] }, y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1)] } },
       axes: [{ ...axis, size: 34, space: 80, values: times }, { ...axis, size: 66, ...(isLimited ? { incrs: increments() } : {}), values: (_, splits) => splits.map(format) }],
       series: [
         { label: "At", value: shown((t) => t == null ? "–" : time(t)) },
-        ...plot.titles.map((label, index) => isLimited && index === last && last > 0
+        // How many nodes a total is of stands in the legend only.
+        ...plot.titles.map((label, index) => plot.has_nodes && index === last
+          ? { label, scale: "nodes", points: { show: false }, value: shown(short) }
+          : isLimited && index === last && last > 0
           ? { label, stroke: colour("--bad"), width: 1.5, dash: [6, 4], points: { show: false }, value: shown(format) }
           : { label, stroke: colour(`--line-${index % 8 + 1}`), width: 1.75, points: { show: false }, value: shown(format) }),
       ],
@@ -97,7 +100,7 @@
       const data = known.drawing.data;
       known.drawing.destroy();
       plots.delete(place);
-      draw(place, { titles: known.plot.titles, data });
+      draw(place, { ...known.plot, data });
     }
   }
 
