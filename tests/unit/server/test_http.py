@@ -22,16 +22,16 @@ async def get(port: int, path: str) -> tuple[int, object]:
 
 
 async def test_ready_is_503_until_amqp_is_open_and_200_then() -> None:
-    is_open = False
+    reason = "AMQP is not open"
     server = HttpServer(Endpoint("127.0.0.1", 0))
     server.bind()
-    await server.start(bare_application(lambda: is_open))
+    await server.start(bare_application(lambda: reason))
     port = server.endpoint.port
     assert await get(port, READY_PATH) == (
         503,
         {"status": "failed", "reason": "AMQP is not open"},
     )
-    is_open = True
+    reason = ""
     assert await get(port, READY_PATH) == (200, {"status": "ok"})
     assert (await get(port, "/api/nothing"))[0] == 404
     await server.stop()
@@ -49,7 +49,7 @@ async def test_a_server_that_was_only_bound_can_be_stopped() -> None:
 async def test_a_taken_port_is_named_with_its_option() -> None:
     first = HttpServer(Endpoint("127.0.0.1", 0))
     first.bind()
-    await first.start(bare_application(lambda: True))
+    await first.start(bare_application(lambda: ""))
     second = HttpServer(first.endpoint)
     with pytest.raises(CannotListenError, match=r"for HTTP on .* --http-port"):
         second.bind()
