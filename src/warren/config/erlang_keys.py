@@ -37,7 +37,7 @@ _Pairs: TypeAlias = Iterator[_Pair]
 
 @dataclass(slots=True)
 class Replacement:
-    """What one key of Erlang says: keys of rabbitmq.conf that it replaces, and their new lines."""
+    """One key of Erlang: the keys of rabbitmq.conf that it replaces, and their new lines."""
 
     replaces: tuple[str, ...]
     lines: list[Line] = field(default_factory=list)

@@ -165,7 +165,7 @@ def group_key(vhost: str, queue: str) -> str:
 
 
 def chosen_nodes_key(vhost: str, queue: str) -> str:
-    """Of the nodes that an operator chose for a quorum queue's copies."""
+    """Key of the nodes that an operator chose for a quorum queue's copies."""
     return _key(KeyKind.CHOSEN_NODES, vhost, queue)
 
 

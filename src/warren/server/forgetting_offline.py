@@ -116,7 +116,7 @@ async def forget_offline(address: EtcdAddress, cluster: str, node: str) -> int:
 
 
 async def lost_offline(address: EtcdAddress, cluster: str, node: str) -> dict[str, object]:
-    """What `forget_offline` would delete, as the API of a running node says it; changes nothing.
+    """Return what `forget_offline` would delete, as the API of a running node says it.
 
     Raises CannotForget or MetadataError.
     """

@@ -171,7 +171,7 @@ class Node:
 
     @property
     def suspended_endpoints(self) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-        """Of AMQP, and of AMQP over TLS."""
+        """Endpoints that are suspended: those of AMQP, and those of AMQP over TLS."""
         return self._listener.suspended, self._listener.suspended_tls
 
     async def start(self) -> None:

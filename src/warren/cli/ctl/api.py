@@ -270,7 +270,7 @@ def as_failure(refusal: Refusal) -> Failure:
 
 
 def _hint(reason: str) -> str:
-    """What a refusal means that RabbitMQ words as a term."""
+    """The meaning of a refusal that RabbitMQ words as a term."""
     if not reason.startswith('["invalid_regexp"'):
         return ""
     from warren.cli.ctl.policy_hints import pattern_hint

@@ -123,7 +123,7 @@ class Call:
 
     @cached_property
     def overview(self) -> dict[str, object]:
-        """What the node says of itself; of the whole cluster, if none is named."""
+        """Return what the node says of itself; of the whole cluster, if none is named."""
         answer: dict[str, object] = self.api.get("overview", **self.about_node)
         return answer
 

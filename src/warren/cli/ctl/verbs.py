@@ -97,7 +97,7 @@ class Family(Enum):
 
 
 class Contact(Enum):
-    """Which node a verb needs, before it begins."""
+    """The node that a verb needs, before it begins."""
 
     NODE = "a node that answers: the one at the address, and the one that -n names"
     OWN = "the verb looks by itself: it waits for a node, or can do without"

@@ -114,7 +114,7 @@ async def _healthy(call: Call) -> JsonObject:
 
 
 async def _not_quorum_critical(call: Call) -> JsonObject | Response:
-    """Whether every quorum queue that is whole here is whole on another node that runs."""
+    """Fail if a quorum queue that is whole here is whole on no other node that runs."""
     cluster = call.node.cluster
     if cluster is None or len(cluster.membership.members) == 1:
         return _ALONE

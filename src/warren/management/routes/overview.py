@@ -30,7 +30,7 @@ _HISTORY_STEP_S: Final = 5
 
 
 async def _overview(call: Call) -> JsonObject:
-    """Of all nodes, or of the one that the query names."""
+    """Return the overview of all nodes, or of the one that the query names."""
     own = await _overview_here(call)
     if call.inquiry is not None or "node" in call.query:
         return own
@@ -69,7 +69,7 @@ async def _overview_here(call: Call) -> JsonObject:
 
 
 def _past(call: Call, kind: str) -> Past | None:
-    """What is to be told of the past: of one node if the query names it, else of all."""
+    """Return the past that is asked for: of one node if the query names it, else of all."""
     span = _span(call, kind)
     if span is None:
         return None

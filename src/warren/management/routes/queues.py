@@ -81,7 +81,7 @@ _RATES: Final[dict[str, Callable[[AbstractQueue], Json]]] = {
 
 
 def _keys(node: Node) -> dict[str, Callable[[AbstractQueue], Json]]:
-    """As above, of what takes the node to know. Two are there to be sorted by only."""
+    """Return the sort keys that only the node knows. Two are there to be sorted by only."""
     here, now_ms = node.config.name, node.context.clock.now_ms()
 
     def master(queue: AbstractQueue) -> Json:

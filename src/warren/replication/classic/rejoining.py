@@ -61,7 +61,7 @@ SPARE_MESSAGES: Final = 100_000
 
 
 class KeptMessages(NamedTuple):
-    """What a mirror may keep of what it has, and what it lacks below, by level."""
+    """Messages that a mirror may keep of those it has, and how many it lacks below, by level."""
 
     runs: list[Run]
     boundary: dict[int, int]
