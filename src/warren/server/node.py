@@ -110,8 +110,6 @@ class Node:
         self._listener = AmqpListener(
             lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
-        for credit in self.messages.credits:
-            self.context.brake.watch(credit)
         self.alarms = NodeAlarms(config, self.context.brake.board, clock)
         self.context.brake.board.listeners.append(
             lambda change: alarm_changed(self.broker.events, change)
@@ -141,6 +139,8 @@ class Node:
         self.metrics_endpoint: Endpoint | None = None
 
     def _watch_storage(self) -> None:
+        for credit in self.messages.credits:
+            self.context.brake.watch(credit)
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
         self.messages.on_failure = lambda error: self._disk_refused()
         self.messages.report_faults(self._on_storage_fault)
