@@ -282,7 +282,7 @@ def test_others_list_a_killed_node_as_not_running_and_its_durable_queues_as_down
     down = {
         "arguments": {"x-max-length": 7}, "auto_delete": False, "durable": True,
         "exclusive": False, "name": name, "node": home.name, "state": "down", "type": "classic",
-        "vhost": "/",
+        "vhost": "/", "wanted_copies": 1, "synchronised_copies": 0,
     }  # fmt: skip
     for node in cluster.nodes[1:]:
         eventually(lambda node=node: shown_as(node, name) == down, "it is down")

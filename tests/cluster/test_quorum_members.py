@@ -78,11 +78,14 @@ def test_more_copies_than_nodes_are_as_many_as_there_are_nodes(
 def test_leaders_are_spread_over_the_nodes_if_they_are_to_be_balanced(
     nodes: list[NodeProcess], name: str
 ) -> None:
-    """Each of the others has no more queues than the one that gets the next."""
+    """Nodes may lead queues of other tests: whoever gets one has no more than the others."""
     queues = [f"{name}-{number}" for number in range(6)]
     for queue in queues:
         declare(nodes[0], queue, **{"x-queue-leader-locator": "balanced"})
-    assert {shown(nodes[0], queue)["leader"] for queue in queues} == {n.name for n in nodes}
+    leaders = {shown(nodes[0], queue)["leader"] for queue in queues}
+    listed = nodes[0].api.must(nodes[0].api.get("queues"))
+    led = {node.name: sum(queue["node"] == node.name for queue in listed) for node in nodes}
+    assert max(led[leader] for leader in leaders) <= min(led.values()) + 1
 
 
 def test_a_member_is_added_and_deleted_and_the_choice_is_kept(

@@ -115,7 +115,7 @@ class PagedMessages(MessageTiers):
             and self.leaving_bytes < LEAVING_BYTES_MAX
             and self.front[-1].sequence >= self.loaded_below
             and self.surplus_bytes > 0
-            and not (self.leaving and is_bodiless(self.front[-1]))
+            and not ((self.leaving or self.is_filling) and is_bodiless(self.front[-1]))
         )
 
     def _choose_leaving(self) -> None:
@@ -148,8 +148,9 @@ class PagedMessages(MessageTiers):
             return False
         if self.front[-1].sequence < self.loaded_below:
             return False
-        # A place cannot pass those that wait for the disk.
-        return not ((chosen or self.leaving) and is_bodiless(self.front[-1]))
+        # A place cannot pass those that wait for the disk, nor go while its body is being read.
+        is_awaited = chosen or self.leaving or self.is_filling
+        return not (is_awaited and is_bodiless(self.front[-1]))
 
     def _page_leaving(self, room: int) -> int:
         leaving = self.leaving
