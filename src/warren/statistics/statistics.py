@@ -155,7 +155,7 @@ class Statistics:
         return self._history.samples(name, self._clock.now_ms(), age_s, increment_s)
 
     def history_of_all(self, name: str, age_s: int, increment_s: int) -> list[TotalSample]:
-        """Of a figure of all nodes together: of `totals`, `queue_totals` or `churn`."""
+        """Return the past of all nodes together: of `totals`, `queue_totals` or `churn`."""
         return self.total_history.samples(name, self._clock.now_ms(), age_s, increment_s)
 
     def machines(self, age_s: int, increment_s: int) -> dict[str, dict[str, list[Sample]]]:

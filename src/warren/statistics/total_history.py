@@ -36,7 +36,7 @@ class TotalSample(NamedTuple):
 
 
 class TotalHistory:
-    """As known to node `name`."""
+    """Samples of all nodes together, as node `name` knows them."""
 
     def __init__(self, name: str) -> None:
         self.machines: dict[str, History] = {}

@@ -214,7 +214,7 @@ class MessageTiers(Level):
 
     @property
     def staying_bytes(self) -> int:
-        """What the queue holds and has not been told to let go of."""
+        """Bytes that the queue holds and has not been told to let go of."""
         return max(0, self.memory_bytes - self.waiting_bytes)
 
     @property
@@ -238,7 +238,7 @@ class MessageTiers(Level):
 
     @property
     def memory_bytes(self) -> int:
-        """Of ready messages that are in memory, all that they take."""
+        """All bytes that ready messages take in memory."""
         bodies = self.ready_bytes - self.delta_bytes - self.bodiless_bytes
         places = self.bodiless_count
         return bodies + (self.length - self.delta_count - places) * _OVERHEAD + places * _PLACE
@@ -261,7 +261,7 @@ class MessageTiers(Level):
     # Back into memory.
 
     def _stay(self) -> None:
-        """What was to leave, and has not, is wanted."""
+        """Keep messages in memory that were to leave it, and have not."""
         self.front.extend(self.leaving)
         self.leaving.clear()
         self.leaving_bytes = 0
@@ -352,7 +352,7 @@ def is_body_out(queued: QueuedMessage) -> bool:
 
 
 def runs_of_sequences(ascending: list[int]) -> list[tuple[int, int]]:
-    """As (first, count)."""
+    """Return runs of numbers that follow each other, as (first, count)."""
     if ascending and ascending[-1] - ascending[0] == len(ascending) - 1:
         return [(ascending[0], len(ascending))]
     runs: list[tuple[int, int]] = []
