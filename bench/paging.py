@@ -2,8 +2,9 @@
 
 The watermark is 400 MB, so messages begin to leave memory at 200 MB. Every half second the states
 of the messages (alpha, beta, gamma, delta) and the memory of the process are noted; a plot of them
-is written into docs/images. Small messages go to delta, large ones become gamma, large transient
-ones beta. Each body that was read from a message store is counted: none should be read twice.
+is written into docs/images. Messages become gamma, large transient ones beta; of small ones there
+are so many that most places go, too, to delta. Each body that was read from a message store is
+counted: none should be read twice.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from acceptance.actions import eventually
 from acceptance.alarm_control import MEMORY_DEFAULT, MORE_THAN_ANY_DISK, InProcessAlarmControl
 from acceptance.raw_client import BODY, HEADER, METHOD, RawClient, frame_bytes, header_payload
 from acceptance.raw_methods import encode_method
+from warren.storage.queue.paging_host import PLACE_BYTES
 
 PERSISTENT = b"\x10\x00\x02"
 TRANSIENT = b"\x10\x00\x01"
@@ -191,6 +192,30 @@ def test_large_bodies_leave_memory_before_their_places(
     assert broker.figures("q")["message_bytes_ram"] == 0
     assert (broker.status("q")["q3"], broker.status("q")["delta"][2]) == (LARGE_COUNT, 0)
     assert broker.consume("q", LARGE_COUNT) == list(range(LARGE_COUNT))
+
+
+@pytest.mark.parametrize("properties", [PERSISTENT, TRANSIENT], ids=["persistent", "transient"])
+def test_small_bodies_leave_memory_before_their_places(broker: Broker, properties: bytes) -> None:
+    broker.declare("q")
+    broker.publish("q", 0, COUNT, properties)
+    room_bytes = COUNT * PLACE_BYTES
+    broker.control.on_loop(lambda: broker.queue("q").backing.save_memory(room_bytes))
+
+    def gammas() -> int:
+        broker.control.on_loop(lambda: scatter(broker))
+        return int(broker.status("q")["gamma"])
+
+    eventually(lambda: gammas() == COUNT // 2, WITHIN_S)
+    status = broker.status("q")
+    assert (status["q3"] + status["q2"], status["beta"]) == (COUNT // 2, 0)
+    assert status["alpha"] + status["gamma"] + status["delta"][2] == COUNT
+    assert broker.consume("q", COUNT) == list(range(COUNT))
+    reads, _ = disk_counts(broker, "q")
+    assert reads <= COUNT, "each body is read once"
+
+
+def scatter(broker: Broker) -> None:
+    broker.control.node.messages.vhosts["/"].scatter_now()
 
 
 @pytest.mark.parametrize("properties", [PERSISTENT, TRANSIENT], ids=["persistent", "transient"])

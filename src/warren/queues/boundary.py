@@ -136,6 +136,12 @@ class AbstractQueue:
         """Put messages back to their original positions, to be delivered again."""
         raise NotImplementedError
 
+    def begin_return(self) -> None:
+        """Deliver nothing until `end_return`: what a client gives back comes in several parts."""
+
+    def end_return(self) -> None:
+        """Go on delivering: all parts have come."""
+
     def rejected(self, run: list[QueuedMessage]) -> None:
         """Remove messages that a client refuses: dead-letter them if the queue says where."""
         raise NotImplementedError

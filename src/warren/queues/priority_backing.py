@@ -127,14 +127,17 @@ class PriorityBacking(BackingQueue):
         return sum((level.figures() for level in self._levels.values()), BackingFigures())
 
     def status(self, now_ms: int) -> dict[str, Any]:
-        """Numbers are sums; what has none is the same for all."""
+        """Numbers are sums, and infinity if one of them is; what has none is the same for all."""
         lengths = {str(priority): 0 for priority in range(self._max_priority + 1)}
         summed: dict[str, Any] = {}
         for priority, level in self._levels.items():
             lengths[str(priority)] = level.length
             for name, value in level.status(now_ms).items():
-                is_number = name in summed and not isinstance(value, str | list)
-                summed[name] = summed[name] + value if is_number else value
+                before = summed.get(name)
+                if before is None or isinstance(value, str | list):
+                    summed[name] = value
+                elif not isinstance(before, str):
+                    summed[name] = before + value
         summed.update(
             delta=["delta", *["todo"] * 4],
             len=self.length,

@@ -19,6 +19,7 @@ cdef class Queue(AbstractQueue):
     cdef public list waiting_for_load
     cdef public bint has_rules
     cdef public bint is_held
+    cdef public Py_ssize_t returning
     cdef public bint may_expire
     cdef public object expiry_timer
     cdef public int64_t expiry_due_ms

@@ -61,6 +61,8 @@ class Queue(AbstractQueue):
         self.waiting_for_load: list[Callable[[], None]] = []
         self.has_rules = _has_rules(settings)
         self.is_held = False
+        # Clients that are giving back many messages, part by part.
+        self.returning = 0
         self.may_expire = False
         self.expiry_timer: TimerHandle | None = None
         self.expiry_due_ms = 0
@@ -158,7 +160,7 @@ class Queue(AbstractQueue):
         """Deliver while there is something ready and somebody to take it."""
         backing = self.backing
         delivered = 0
-        while backing.length:
+        while backing.length and self.returning == 0:
             if self.may_expire:
                 self._drop_expired()
             consumer = self.rotation.next_ready()
@@ -232,7 +234,7 @@ class Queue(AbstractQueue):
         """Take the head. None although messages are ready: it is being read (`when_loaded`)."""
         self.touch()
         self._drop_expired()
-        queued = self.backing.fetch(True)
+        queued = self.backing.fetch(True) if self.returning == 0 else None
         if queued is not None:
             self._count_waiting(1)
         self._schedule_expiry()
@@ -254,6 +256,15 @@ class Queue(AbstractQueue):
         self._drop_overflow()
         self._schedule_expiry()
         self.pump()
+
+    def begin_return(self) -> None:
+        self.returning += 1
+
+    def end_return(self) -> None:
+        self.returning -= 1
+        if self.returning == 0:
+            self.wake_waiting()
+            self.pump()
 
     def rejected(self, run: list[QueuedMessage]) -> None:
         if self.is_deleted:

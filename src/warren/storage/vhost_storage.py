@@ -16,7 +16,9 @@ from warren.storage.disk.sizes import DEFAULT_SIZES, StorageSizes
 from warren.storage.index.adoption import merge_runs
 from warren.storage.index.index import IndexStore, RecoveredQueue
 from warren.storage.index.index_host import IndexHost
+from warren.storage.index.index_records import EMBEDDED
 from warren.storage.index.queue_index import QueueIndex
+from warren.storage.index.segment_entry import embedded_of, messages_of
 from warren.storage.index.states import TRANSIENT_FILE_MIN
 from warren.storage.queue.browsing import Browser
 from warren.storage.queue.variable_queue import VariableQueue
@@ -141,7 +143,7 @@ class VhostStorage:
         return await self._browser.read(index, span, window, bytes_max)
 
     async def fill(self, index: QueueIndex, entries: list[QueuedMessage]) -> None:
-        await self._browser.fill(entries, lambda queued: True)
+        await self._browser.fill(index, entries, lambda queued: True)
 
     def note_delivered(self, index: QueueIndex, runs: list[tuple[int, int]]) -> None:
         index.delivered = merge_runs(index, runs)
@@ -166,34 +168,51 @@ class VhostStorage:
         done: Callable[[list[Message | None]], None],
     ) -> None:
         def have(messages: list[Message | None]) -> None:
-            self.index.count_read(index, sum(message is not None for message in messages))
+            self.index.count_read(index, len(messages) - messages.count(None))
             done(messages)
 
-        self._host.workers.spawn(self._read_bodies(entries, have))
+        self._host.workers.spawn(self._read_bodies(index, entries, have))
 
     async def _read_bodies(
-        self, entries: list[QueuedMessage], done: Callable[[list[Message | None]], None]
+        self,
+        index: QueueIndex,
+        entries: list[QueuedMessage],
+        done: Callable[[list[Message | None]], None],
     ) -> None:
-        """All are told at once: nobody sees a queue of which some have come. The store has
-        reported what is lost."""
-        messages: list[Message | None] = [None] * len(entries)
+        """Tell `done` of all at once: nobody sees a queue of which some have come. Store and index
+        have reported what is lost."""
+        embedded = embedded_of(entries)
+        stored: dict[int, Message] | None = {}
+        if len(embedded) < len(entries):
+            # First: a compaction moves bodies of a store, while segments are never rewritten.
+            stored = await self._read_stored(entries)
+        found = await self.index.read_messages(index, embedded) if embedded else {}
+        if found is None or stored is None:  # the queue or the node is going
+            return
+        found.update(stored)
+        done(messages_of(entries, found))
+
+    async def _read_stored(self, entries: list[QueuedMessage]) -> dict[int, Message] | None:
+        """Messages that stores have, by sequence number; None at the end of a stop."""
+        messages: dict[int, Message] = {}
         for store, is_transient in ((self._bodies, False), (self._transient_bodies, True)):
             mine = [
-                (place, queued)
-                for place, queued in enumerate(entries)
-                if (queued.store_file >= TRANSIENT_FILE_MIN) is is_transient
+                queued
+                for queued in entries
+                if queued.store_file != EMBEDDED
+                and (queued.store_file >= TRANSIENT_FILE_MIN) is is_transient
             ]
             if not mine:
                 continue
-            locations = [(q.store_file, q.store_offset, q.size) for _, q in mine]
+            locations = [(q.store_file, q.store_offset, q.size) for q in mine]
             try:
                 read = await store.read_many(locations)
-            except OSError:  # at the end of a stop
-                return
-            for (place, _), found in zip(mine, read, strict=True):
+            except OSError:
+                return None
+            for queued, found in zip(mine, read, strict=True):
                 if isinstance(found, Message):
-                    messages[place] = found
-        done(messages)
+                    messages[queued.sequence] = found
+        return messages
 
 
 def level_name(queue: str, priority: object) -> str:

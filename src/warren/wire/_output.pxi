@@ -83,6 +83,7 @@ cdef class OutputBuffer:
     cdef int _seal(self) except -1:
         """Close the chunk under construction: what is written so far goes as one piece."""
         cdef PyObject* piece
+        cdef Py_ssize_t used
         if self._chunk is None:
             return 0
         if self._used == 0:
@@ -91,10 +92,11 @@ cdef class OutputBuffer:
         piece = <PyObject*>self._chunk
         Py_INCREF(self._chunk)
         self._chunk = None
-        _PyBytes_Resize(&piece, self._used)
+        used = self._used
+        self._used = 0
+        _PyBytes_Resize(&piece, used)  # raises MemoryError, and then there is no piece
         self._sealed.append(<bytes>piece)
         Py_DECREF(<bytes>piece)
-        self._used = 0
         return 0
 
     cdef int _body_frames(self, uint16_t channel, bytes body) except -1:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warren.storage.disk.checksum import crc32c
 from warren.storage.index import _index_records_py, index_records
 from warren.storage.index.index_format import (
     ACK,
@@ -202,7 +203,8 @@ def test_a_segment_is_read_as_far_as_wanted(twin: ModuleType) -> None:
     entries = reader.read(data, 0, 1 << 30)
     assert [queued.message.body for queued in entries] == [b"003", b"050", b"099"]
     assert all(queued.state == SEGMENTED for queued in entries)
-    assert (reader.position, reader.damaged) == (len(data), 0)
+    assert (reader.left, reader.damaged) == (0, 0)
+    assert reader.position == twin.scan(data, 0, SALT)[0][-1].start, "what follows is not looked at"
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -257,3 +259,19 @@ def test_a_file_of_a_newer_format_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_wrong_salt_reads_nothing() -> None:
     data = fill(index_records, [make(b"x", 0)])
     assert scan(data, 0, SALT + 1)[0] == []
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.parametrize("write", ["queue_named", "queue_deleted", "ack_range"])
+def test_a_record_that_claims_a_place_in_the_store_without_room_for_it_is_damage(
+    twin: ModuleType, write: str
+) -> None:
+    """Crafted, with a right checksum: the location would be read behind the end of the data."""
+    buffer = twin.RecordBuffer(SALT)
+    arguments = {"queue_named": (5, b"q"), "queue_deleted": (6,), "ack_range": (5, 0, 64)}
+    getattr(buffer, write)(*arguments[write])
+    data = bytearray(buffer.view())
+    length = int.from_bytes(data[4:8], "little")
+    data[9] |= STORED
+    data[0:4] = crc32c(bytes(data[4:length]), SALT).to_bytes(4, "little")
+    assert twin.scan(bytes(data), 0, SALT)[0] == []

@@ -1,168 +1,22 @@
 """Tiers of a queue under random pressure: each message is in one of them, and counted once.
 
-The index and the message store are played: they write, read and segment when the machine says so. A
-failure prints the steps that lead to it.
+The index and the message store are played (played_disk.py). A failure prints the steps that lead to
+it.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from warren.flow.credit import Credit
-from warren.storage.index.states import (
-    DEAD,
-    GATHERED,
-    JOURNALED,
-    SEGMENTED,
-    STORED,
-    TRANSIENT_FILE_MIN,
-    VOLATILE,
-)
-from warren.storage.queue.message_tiers import is_bodiless
+from played_disk import LARGE_BYTES, PERSISTENT, TRANSIENT, PlayedDisk
+from warren.storage.index.states import SEGMENTED, STORED
+from warren.storage.queue.message_tiers import READ_FIRST_BYTES, is_bodiless
 from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, PLACE_BYTES
 from warren.storage.queue.variable_queue import VariableQueue
-from warren.wire.codec import Message, PropertyBlock, QueuedMessage
-
-TRANSIENT = PropertyBlock(b"\x00\x00")
-PERSISTENT = PropertyBlock(b"\x10\x00\x02")
-LARGE_BYTES = 4_096
-
-
-class PlayedDisk:
-    """Index, message stores and reader of one queue."""
-
-    def __init__(self) -> None:
-        self.on_segmented: Callable[[], None] | None = None
-        self.on_stored: Callable[[], None] | None = None
-        self.debtor: object = None
-        self.credit = Credit(1 << 30)
-        self.entries: dict[int, QueuedMessage] = {}
-        self.lone: dict[int, QueuedMessage] = {}
-        self.bodies: dict[int, Message] = {}
-        self.pending: list[Callable[[], None]] = []
-        self.soon: list[Callable[[], None]] = []
-        self.bodies_read = 0
-
-    def is_stored(self, message: Message) -> bool:
-        return len(message.body) >= LARGE_BYTES
-
-    def publish(self, queued: QueuedMessage) -> None:
-        queued.state = GATHERED
-        self.entries[queued.sequence] = queued
-        if self.is_stored(queued.message):
-            self.bodies[queued.sequence] = queued.message
-
-    def write_out(self, queued: QueuedMessage) -> None:
-        if queued.message.properties.persistent or not self.is_stored(queued.message):
-            self.publish(queued)
-            return
-        queued.state = GATHERED
-        self.lone[queued.sequence] = queued
-        self.bodies[queued.sequence] = queued.message
-
-    def enter_stored(self, queued: QueuedMessage) -> None:
-        assert queued.state == STORED
-        queued.state = GATHERED
-        self.entries[queued.sequence] = self.lone.pop(queued.sequence)
-
-    def ack(self, run: list[QueuedMessage]) -> None:
-        for queued in run:
-            if queued.state in (VOLATILE, DEAD):
-                continue
-            (self.lone if queued.sequence in self.lone else self.entries).pop(queued.sequence)
-            self.bodies.pop(queued.sequence, None)
-            queued.state = DEAD
-
-    def ack_range(self, start: int, end: int) -> None:
-        for sequence in [s for s in self.entries if start <= s < end]:
-            del self.entries[sequence]
-            self.bodies.pop(sequence, None)
-
-    def write(self) -> None:
-        """A batch is safe."""
-        for queued in (*self.entries.values(), *self.lone.values()):
-            if queued.state == GATHERED:
-                queued.state = STORED if queued.sequence in self.lone else JOURNALED
-                if queued.sequence in self.bodies:
-                    persistent = self.bodies[queued.sequence].properties.persistent
-                    queued.store_file = 0 if persistent else TRANSIENT_FILE_MIN
-        if self.on_stored is not None:
-            self.on_stored()
-
-    def segment(self, below: int) -> None:
-        for sequence, queued in self.entries.items():
-            if sequence < below and queued.state == JOURNALED:
-                queued.state = SEGMENTED
-        if self.on_segmented is not None:
-            self.on_segmented()
-
-    def read(
-        self,
-        index: object,
-        span: tuple[int, int],
-        bytes_max: int,
-        done: Callable[[list[QueuedMessage]], None],
-    ) -> None:
-        def finish() -> None:
-            found = [s for s in sorted(self.entries) if span[0] <= s < span[1]][:3]
-            done([self._entry(self.entries[sequence]) for sequence in found])
-
-        self.pending.append(finish)
-
-    def _entry(self, queued: QueuedMessage) -> QueuedMessage:
-        message = None if queued.sequence in self.bodies else queued.message
-        copy = QueuedMessage(message, queued.sequence, 0)  # type: ignore[arg-type]
-        copy.size, copy.store_file = queued.size, queued.store_file
-        copy.state = SEGMENTED
-        self.entries[queued.sequence] = copy
-        return copy
-
-    def read_bodies(
-        self,
-        index: object,
-        entries: list[QueuedMessage],
-        done: Callable[[list[Message | None]], None],
-    ) -> None:
-        def finish() -> None:
-            self.bodies_read += len(entries)
-            done([self.bodies.get(queued.sequence) for queued in entries])
-
-        self.pending.append(finish)
-
-    def finish_reads(self) -> None:
-        pending, self.pending = self.pending, []
-        for finish in pending:
-            finish()
-
-    def note_delivered(self, index: object, runs: list[tuple[int, int]]) -> None:
-        pass
-
-    def mode_changed(self, queue: VariableQueue, is_lazy: bool) -> None:
-        pass
-
-    def scatter_now(self) -> None:
-        pass
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
-
-    def take_turn(self) -> None:
-        soon, self.soon = self.soon, []
-        for callback in soon:
-            callback()
-
-    def settle(self, queue: VariableQueue) -> None:
-        """Have all written and segmented, and paged out as far as it goes."""
-        for _ in range(4):
-            self.write()
-            self.take_turn()
-            self.segment(queue.next_sequence)
-            self.take_turn()
+from warren.wire.codec import Message, QueuedMessage
 
 
 def make() -> tuple[VariableQueue, PlayedDisk]:
@@ -224,15 +78,88 @@ def test_large_transient_messages_become_beta_and_have_no_entry_in_the_index() -
     assert drain(queue, disk) == list(range(20))
 
 
-def test_small_messages_go_straight_to_delta() -> None:
+@pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "transient"])
+def test_small_messages_become_gamma_when_segments_have_them(persistent: bool) -> None:
     queue, disk = make()
-    fill(queue, 200, large=False)
-    queue.save_memory(10 * MESSAGE_OVERHEAD_BYTES)
+    fill(queue, 40, large=False, persistent=persistent)
+    queue.save_memory(ROOM // 2)
+    disk.write()
+    disk.take_turn()
+    assert tiers(queue) == (40, 0, 0, 0), "the journal is not read"
     disk.settle(queue)
     alpha, beta, gamma, delta = tiers(queue)
-    assert (beta, gamma) == (0, 0)
-    assert delta == 200 - alpha
-    assert alpha <= 10
+    assert (beta, delta, alpha + gamma) == (0, 0, 40)
+    assert gamma >= 15
+    assert queue.memory_bytes <= ROOM // 2
+    assert queue.figures().persistent == (40 if persistent else 0)
+    assert drain(queue, disk) == list(range(40))
+    assert disk.bodies_read == gamma
+
+
+def test_small_messages_are_gamma_as_long_as_there_is_room_for_places_and_then_delta() -> None:
+    queue, disk = make()
+    fill(queue, 400, large=False)
+    queue.save_memory(ROOM)
+    disk.settle(queue)
+    _, beta, gamma, delta = tiers(queue)
+    assert (beta, gamma) == (0, ROOM // 2 // PLACE_BYTES)
+    assert delta >= 400 - ROOM // PLACE_BYTES
+    assert queue.memory_bytes <= ROOM
+    assert drain(queue, disk) == list(range(400))
+
+
+def test_small_messages_of_a_queue_without_room_for_places_go_straight_to_delta() -> None:
+    queue, disk = make()
+    fill(queue, 100, large=False)
+    queue.set_lazy(True)
+    for number in range(100, 120):
+        queue.publish(message(number, large=False), 0, None, 0)
+    disk.settle(queue)
+    assert tiers(queue) == (0, 0, 0, 120)
+    assert drain(queue, disk) == list(range(120))
+    assert disk.bodies_read == 0, "what is delta comes with its body"
+
+
+def test_a_small_gamma_keeps_order_expiry_and_mark_and_gets_its_own_body_back() -> None:
+    queue, disk = make()
+    for number in range(30):
+        queue.publish(message(number, large=number % 3 == 0), 1_000 + number, None, 0)
+    first = queue.fetch(True)
+    assert first is not None
+    queue.requeue([first])
+    first.redelivered = True
+    queue.save_memory(8 * MESSAGE_OVERHEAD_BYTES + 30 * PLACE_BYTES)
+    disk.settle(queue)
+    places = list(queue.q3)
+    assert len(places) > 10
+    assert {queued.size < LARGE_BYTES for queued in places} == {True, False}
+    assert all(queued.expires_at_ms == 1_000 + queued.sequence for queued in places)
+    taken: list[tuple[int, int]] = []
+    while queue.length:
+        queued = queue.fetch(False)
+        if queued is None:
+            disk.finish_reads()
+            continue
+        taken.append((int(queued.message.body), queued.expires_at_ms - 1_000))
+        assert queued.redelivered is (queued is first)
+    assert taken == [(number, number) for number in range(30)]
+
+
+def test_small_messages_are_read_back_some_at_a_time_however_small_they_are() -> None:
+    queue, disk = make()
+    empty = Message(b"\x00\x01q", PERSISTENT, b"")
+    count = 8 * READ_FIRST_BYTES // MESSAGE_OVERHEAD_BYTES
+    for _ in range(count):
+        queue.publish(empty, 0, None, 0)
+    queue.save_memory(count * PLACE_BYTES)
+    disk.settle(queue)
+    while queue.fetch(False) is not None:
+        pass
+    waiting = queue.status(0)["gamma"]
+    assert waiting > READ_FIRST_BYTES // MESSAGE_OVERHEAD_BYTES
+    disk.finish_reads()
+    brought = waiting - queue.status(0)["gamma"]
+    assert 0 < brought <= READ_FIRST_BYTES // MESSAGE_OVERHEAD_BYTES + 1
 
 
 def test_places_go_to_delta_when_they_are_too_many() -> None:
@@ -312,7 +239,7 @@ def test_places_follow_a_delta_whose_last_messages_were_acknowledged_before_a_cr
     for sequence in range(3):
         kept = QueuedMessage(message(sequence, large=False), sequence, 0)
         kept.size, kept.state = len(kept.message.body), SEGMENTED
-        disk.entries[sequence] = kept
+        disk.entries[sequence], disk.embedded[sequence] = kept, kept.message
     queue.recover(0, 8, 3, 3)
     queue.recover_recent([], 8)
     queue.save_memory(ROOM)
@@ -338,10 +265,12 @@ def test_each_body_is_read_once() -> None:
     assert disk.bodies_read == gone
 
 
-def test_what_clients_have_loses_its_body_and_is_loaded_when_it_comes_back() -> None:
+@pytest.mark.parametrize("large", [True, False], ids=["large", "small"])
+def test_what_clients_have_loses_its_body_and_is_loaded_when_it_comes_back(large: bool) -> None:
     queue, disk = make()
-    fill(queue, 4, large=True)
+    fill(queue, 4, large=large)
     disk.write()
+    disk.segment(4)
     held = [queue.fetch(True) for _ in range(4)]
     run = [queued for queued in held if queued is not None]
     queue.drop_unacked(run)
@@ -381,6 +310,7 @@ class UnderPressure(RuleBasedStateMachine):
         self.ready: list[int] = []
         self.unacked: list[tuple[int, QueuedMessage]] = []
         self.sizes: dict[int, int] = {}
+        self.persistent: set[int] = set()
 
     @rule(large=st.booleans(), persistent=st.booleans(), count=st.integers(1, 4))
     def publish(self, large: bool, persistent: bool, count: int) -> None:
@@ -388,7 +318,9 @@ class UnderPressure(RuleBasedStateMachine):
             number = self.queue.next_sequence
             made = message(number, large=large, persistent=persistent)
             self.sizes[number] = len(made.body)
-            self.queue.publish(made, 0, None, 0)
+            if persistent:
+                self.persistent.add(number)
+            self.queue.publish(made, 1_000 + number, None, 0)
             self.ready.append(number)
 
     @rule(ack_required=st.booleans(), count=st.integers(1, 4))
@@ -400,6 +332,7 @@ class UnderPressure(RuleBasedStateMachine):
                 return
             number = self.ready.pop(0)
             assert int(queued.message.body) == number
+            assert queued.expires_at_ms == 1_000 + number
             if ack_required:
                 self.unacked.append((number, queued))
 
@@ -477,6 +410,9 @@ class UnderPressure(RuleBasedStateMachine):
         ready_bodies = bodies - sum(queued.size for queued in held)
         assert queue.memory_bytes == ready_bodies + overhead
         assert self.disk.credit.bytes_used == queue.charged_bytes
+        persistent = len([number for number in numbers if number in self.persistent])
+        assert figures["messages_persistent"] == persistent
+        assert all(queued.state == SEGMENTED for queued in away if queued.size < LARGE_BYTES)
 
 
 TestUnderPressure = UnderPressure.TestCase

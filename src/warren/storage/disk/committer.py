@@ -31,7 +31,6 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
@@ -45,12 +44,16 @@ Done: TypeAlias = Callable[[OSError | None], None]
 Step: TypeAlias = Literal["write", "sync"]
 
 
-@dataclass(slots=True)
 class Batch:
     """What must become durable together. The buffers must not change until it is done."""
 
-    writes: list[tuple[int, Sequence[Buffer]]] = field(default_factory=list)
-    syncs: list[int] = field(default_factory=list)
+    def __init__(
+        self,
+        writes: list[tuple[int, Sequence[Buffer]]] | None = None,
+        syncs: list[int] | None = None,
+    ) -> None:
+        self.writes = [] if writes is None else writes
+        self.syncs = [] if syncs is None else syncs
 
 
 class CommitFailed(OSError):

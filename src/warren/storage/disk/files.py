@@ -83,7 +83,7 @@ class Disk(Protocol):
 class RealDisk:
     def open(self, path: Location, *, create: bool = False) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
-        return os.open(path, flags | os.O_CREAT if create else flags, 0o640)
+        return os.open(path, flags | os.O_CREAT if create else flags, 0o600)
 
     def append(self, descriptor: int, pieces: Sequence[Buffer]) -> int:
         return os.writev(descriptor, pieces[:PIECES_MAX])
@@ -125,7 +125,7 @@ class RealDisk:
         os.replace(source, target)
 
     def make_directory(self, path: Location) -> None:
-        os.makedirs(path, mode=0o750, exist_ok=True)
+        os.makedirs(path, mode=0o700, exist_ok=True)
 
     def remove_directory(self, path: Location) -> None:
         os.rmdir(path)

@@ -49,6 +49,7 @@ cdef class EntryReader:
     cdef readonly Py_ssize_t position
     cdef readonly uint64_t passed
     cdef readonly Py_ssize_t damaged
+    cdef public Py_ssize_t left
     cdef uint32_t _salt
     cdef uint64_t _base
     cdef bytes _wanted

@@ -70,6 +70,7 @@ def scan(data: bytes, start: int, salt: int) -> tuple[list[Record], int, list[tu
 class EntryReader:
     """Makes messages of a segment that begins at sequence number `base`."""
 
+    left: int
     @property
     def position(self) -> int: ...
     @property
@@ -80,6 +81,7 @@ class EntryReader:
     def read(self, data: bytes, start: int, bytes_max: int) -> list[QueuedMessage]:
         """Those that `wanted` has a bit for, of about `bytes_max` together.
 
-        Leaves in `position` where to go on, and in `passed` the number after the highest it came
-        by; counts in `damaged` the bytes it could make nothing of.
+        Leaves in `position` where to go on, in `passed` the number after the highest it came by,
+        and in `left` how many it has yet to find: no record after the last of these is looked at.
+        Counts in `damaged` the bytes it could make nothing of.
         """

@@ -44,6 +44,7 @@ cdef enum:
     STATE_SCATTERING = 6
 
     NO_STORE_FILE = -1
+    STORE_FILE_MAX = 0x7FFFFFFF
     TRANSIENT_FILE_MIN = 1 << 30
 
 EMBEDDED = NO_STORE_FILE
@@ -59,6 +60,7 @@ assert PUBLISH_BYTES == HEAD_BYTES + index_format.PUBLISH_FIELDS.size
 assert ACK_BYTES == HEAD_BYTES + index_format.ACK_FIELDS.size
 assert NUMBER_BYTES == HEAD_BYTES + index_format.NUMBER.size
 assert LOCATION_BYTES == index_format.LOCATION.size
+assert STORE_FILE_MAX == index_format.STORE_FILE_MAX
 assert RECORD_BYTES_MAX == index_format.RECORD_BYTES_MAX
 assert (STATE_GATHERED, STATE_WRITING, STATE_JOURNALED, STATE_SEGMENTED, STATE_SCATTERING) == (
     states.GATHERED, states.WRITING, states.JOURNALED, states.SEGMENTED, states.SCATTERING,

@@ -24,6 +24,7 @@ from warren.storage.index.index_format import (
     PUBLISH_FIELDS,
     QUEUE,
     RECORD_BYTES_MAX,
+    STORE_FILE_MAX,
     STORED,
     TRANSIENT,
 )
@@ -203,16 +204,18 @@ class EntryReader:
         self.position = 0
         self.passed = base
         self.damaged = 0
+        self.left = int.from_bytes(wanted, "little").bit_count()
 
     def read(self, data: bytes, start: int, bytes_max: int) -> list[QueuedMessage]:
         """Those that `wanted` has a bit for, of about `bytes_max` together.
 
-        Leaves in `position` where to go on, and in `passed` the number after the highest it came
-        by; counts in `damaged` the bytes it could make nothing of.
+        Leaves in `position` where to go on, in `passed` the number after the highest it came by,
+        and in `left` how many it has yet to find: no record after the last of these is looked at.
+        Counts in `damaged` the bytes it could make nothing of.
         """
         entries: list[QueuedMessage] = []
         position = start
-        while bytes_max > 0:
+        while bytes_max > 0 and self.left > 0:
             record = _record_at(data, position, self._salt)
             if record is None:
                 found = _next_good(data, position + ALIGNMENT, self._salt)
@@ -229,6 +232,7 @@ class EntryReader:
                 queued.state = SEGMENTED
                 entries.append(queued)
                 bytes_max -= record.length
+                self.left -= 1
         self.position = min(position, len(data))
         return entries
 
@@ -286,6 +290,10 @@ def _take_fields(record: Record, data: bytes, route_key_bytes: int) -> bool:
             return False
         (record.count,) = NUMBER.unpack_from(data, at)
     if record.flags & STORED:
+        if record.kind not in {PUBLISH, ACK, FILE_START}:
+            return False  # others have no location
         # Both kinds that have a location have two words of 8 bytes before it.
         record.store_file, record.store_offset = LOCATION.unpack_from(data, at + 16)
+        if not 0 <= record.store_file <= STORE_FILE_MAX:
+            return False
     return room >= needed

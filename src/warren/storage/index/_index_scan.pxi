@@ -39,7 +39,12 @@ cdef bint has_its_fields(const uint8_t* p, uint32_t length) noexcept nogil:
     elif p[8] == KIND_ACK_RANGE:
         needed = NUMBER_BYTES
     if is_stored:
+        if p[8] != KIND_PUBLISH and p[8] != KIND_ACK and p[8] != KIND_FILE_START:
+            return False  # others have no location, and none is to be read behind their end
         needed += LOCATION_BYTES
+        # Files are counted from 0, and messages in memory have 31 bits for their number.
+        if length >= needed and get64(p + 40) > STORE_FILE_MAX:
+            return False
     return length >= needed
 
 
@@ -142,6 +147,7 @@ cdef class EntryReader:
         self._base = base
         self.passed = base
         self._wanted = wanted
+        self.left = int.from_bytes(wanted, "little").bit_count()
 
     cpdef list read(self, bytes data, Py_ssize_t start, Py_ssize_t bytes_max):
         cdef const uint8_t* first = <const uint8_t*>PyBytes_AS_STRING(data)
@@ -149,7 +155,7 @@ cdef class EntryReader:
         cdef list entries = []
         cdef Record record
         cdef QueuedMessage queued
-        while bytes_max > 0:
+        while bytes_max > 0 and self.left > 0:
             if not is_good(first + position, size - position, self._salt):
                 found = next_good(first, position + 8, size, self._salt)
                 if found < 0:
@@ -167,6 +173,7 @@ cdef class EntryReader:
                     self._before = queued.message
                 entries.append(queued)
                 bytes_max -= record.length
+                self.left -= 1
         self.position = min(position, size)
         return entries
 

@@ -221,19 +221,18 @@ class Batches:
             await self._mover
         self._give_up()
 
-    @property
     def _is_held(self) -> bool:
         """Nothing may be submitted now."""
         return self._flight is not None or self._is_failing or self._is_sealed
 
     def _schedule(self) -> None:
-        if not self._is_scheduled and not self._is_held:
+        if not self._is_scheduled and not self._is_held():
             self._is_scheduled = True
             self._host.call_soon(self._start)
 
     def _start(self) -> None:
         self._is_scheduled = False
-        if self._is_held:
+        if self._is_held():
             return
         if not self._dirty and not self._deleted and self._snapshot is None:
             self._is_urgent = False
@@ -408,8 +407,7 @@ class Batches:
         waiters, self._waiters = self._waiters, []
         return waiters
 
-    @staticmethod
-    def _resolve(promises: list[Promise]) -> None:
+    def _resolve(self, promises: list[Promise]) -> None:
         for promise in promises:
             if not promise.done():
                 promise.set_result(None)

@@ -36,7 +36,7 @@ from warren.storage.index.recovering import Findings
 from warren.storage.index.recovery import Recovery
 from warren.storage.index.segment_reading import SegmentReading
 from warren.storage.index.segment_removal import discard, sweep
-from warren.wire.codec import QueuedMessage
+from warren.wire.codec import Message, QueuedMessage
 
 __all__ = ["IndexStore", "RecoveredQueue"]
 
@@ -258,6 +258,12 @@ class IndexStore:
     ) -> list[QueuedMessage]:
         """As `read`, for whoever can wait."""
         return await self._reading.read(queue, *span, bytes_max) or []
+
+    async def read_messages(
+        self, queue: QueueIndex, places: list[QueuedMessage]
+    ) -> dict[int, Message] | None:
+        """Messages whose bodies are in segments (`SegmentReading.read_messages`)."""
+        return await self._reading.read_messages(queue, places)
 
     async def flush(self) -> None:
         """Return when all that was asked for until now is safe."""

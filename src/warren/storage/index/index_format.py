@@ -52,6 +52,8 @@ ACK_FIELDS: Final = Struct("<QQ")
 LOCATION: Final = Struct("<qq")
 NUMBER: Final = Struct("<Q")
 
+STORE_FILE_MAX: Final = 0x7FFF_FFFF
+"""Messages in memory have 31 bits for the number of their file."""
 ALIGNMENT: Final = 8
 RECORD_BYTES_MAX: Final = 1 << 28
 

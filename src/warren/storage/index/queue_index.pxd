@@ -93,6 +93,7 @@ cdef class QueueIndex:
     cdef object _publish_embedded(self, QueuedType queued)
     cdef object _publish_stored(self, QueuedType queued)
     cpdef bint is_stored(self, MessageType message) except -1
+    cpdef bint is_transient(self, QueuedType queued) except -1
     @cython.locals(message=MessageType)
     cpdef object write_out(self, QueuedType queued)
     cpdef object enter_stored(self, QueuedType queued)

@@ -144,6 +144,11 @@ class QueueIndex:
         """True if its body is large enough for a message store, and no part of its entry."""
         return len(message.body) + len(message.properties.raw) >= self.embed_below
 
+    def is_transient(self, queued: QueuedMessage) -> bool:
+        """True if a start forgets this message, which is SEGMENTED, though its segment has it."""
+        segment = self.segments[queued.sequence >> _SEGMENT_SHIFT]
+        return bool(segment.transient >> (queued.sequence & _SEGMENT_MASK) & 1)
+
     def write_out(self, queued: QueuedMessage) -> None:
         """Have a VOLATILE message on disk, so that its body may leave memory.
 
@@ -312,7 +317,7 @@ class QueueIndex:
         segment = None
         if state == _SEGMENTED:
             segment = self.segments[queued.sequence >> _SEGMENT_SHIFT]
-            is_transient = bool(segment.transient >> (queued.sequence & _SEGMENT_MASK) & 1)
+            is_transient = self.is_transient(queued)
         elif queued.store_file != _EMBEDDED:
             is_transient = queued.store_file >= _TRANSIENT_FILE_MIN
             if state == _STORED:
@@ -431,10 +436,7 @@ class QueueIndex:
             else:
                 assert queued.state == _DEAD, "a batch changes the state of its own"
                 self.journaled_dead += 1
-            publisher = queued.publisher
-            if publisher is not None:
-                queued.publisher = None
-                publisher.confirmed(queued.publisher_sequence)
+            self._answer(queued)
         if self.journaled:
             self.journaled.extend(writing)
         else:

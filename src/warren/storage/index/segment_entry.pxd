@@ -9,6 +9,7 @@ cdef uint8_t _SEGMENTED
 cdef int _EMBEDDED
 cdef int _TRANSIENT_FILE_MIN
 cdef uint64_t _PLACE_MASK
+cdef int _SEGMENT_SHIFT
 cdef Py_ssize_t _ENTRY_BYTES
 
 
@@ -29,3 +30,20 @@ cpdef list in_state(list entries, uint8_t state)
 
 @cython.locals(queued=QueuedType, weight=Py_ssize_t)
 cpdef Py_ssize_t weigh_all(list entries) except -1
+
+@cython.locals(
+    queued=QueuedType, found=dict, bits=bytearray, body_bytes=int64_t, segment=int64_t,
+    number=int64_t, place=uint64_t
+)
+cpdef dict places_by_segment(list entries)
+
+cdef object _note_places(dict found, int64_t segment, bytearray bits, int64_t body_bytes)
+
+@cython.locals(queued=QueuedType)
+cpdef object note_messages(dict messages, list entries)
+
+@cython.locals(queued=QueuedType, kept=list)
+cpdef list embedded_of(list entries)
+
+@cython.locals(queued=QueuedType, found=list)
+cpdef list messages_of(list entries, dict messages)

@@ -6,8 +6,8 @@ from typing import Final
 
 from warren.storage.index import states
 from warren.storage.index.index_records import EMBEDDED
-from warren.storage.index.segment import SEGMENT_ENTRIES, Segment
-from warren.wire.codec import QueuedMessage
+from warren.storage.index.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, Segment
+from warren.wire.codec import Message, QueuedMessage
 
 ENTRY_BYTES: Final = 64
 """Weight of an entry in memory, beside its body."""
@@ -19,6 +19,7 @@ _SEGMENTED = states.SEGMENTED
 _EMBEDDED = EMBEDDED
 _TRANSIENT_FILE_MIN = states.TRANSIENT_FILE_MIN
 _PLACE_MASK = SEGMENT_ENTRIES - 1
+_SEGMENT_SHIFT = SEGMENT_SHIFT
 _ENTRY_BYTES = ENTRY_BYTES
 
 
@@ -61,6 +62,57 @@ def enter(segment: Segment, entries: list[QueuedMessage]) -> int:
     segment.add(_places(live), _places(transient), embedded_bytes, stored_bytes)
     segment.stored |= _places(stored)
     return weight
+
+
+def places_by_segment(entries: list[QueuedMessage]) -> dict[int, tuple[int, int]]:
+    """Group by segment: the places of each as a set, and how many bytes their bodies have."""
+    found: dict[int, tuple[int, int]] = {}
+    bits = bytearray(SEGMENT_ENTRIES // 8)
+    body_bytes = 0
+    segment = -1
+    for queued in entries:
+        number = queued.sequence >> _SEGMENT_SHIFT
+        if number != segment:
+            _note_places(found, segment, bits, body_bytes)
+            segment = number
+            bits = bytearray(SEGMENT_ENTRIES // 8)
+            body_bytes = 0
+        place = queued.sequence & _PLACE_MASK
+        bits[place >> 3] |= 1 << (place & 7)
+        body_bytes += queued.size
+    _note_places(found, segment, bits, body_bytes)
+    return found
+
+
+def _note_places(
+    found: dict[int, tuple[int, int]], segment: int, bits: bytearray, body_bytes: int
+) -> None:
+    if segment >= 0:
+        places, before = found.get(segment, (0, 0))
+        found[segment] = (places | _places(bits), before + body_bytes)
+
+
+def embedded_of(entries: list[QueuedMessage]) -> list[QueuedMessage]:
+    """Return those whose bodies are parts of their entries."""
+    kept = []
+    for queued in entries:
+        if queued.store_file == _EMBEDDED:
+            kept.append(queued)  # noqa: PERF401 - compiled, with the type of `queued` known
+    return kept
+
+
+def messages_of(entries: list[QueuedMessage], messages: dict[int, Message]) -> list[Message | None]:
+    """Return the message of each entry, None for one that `messages` does not have."""
+    found = []
+    for queued in entries:
+        found.append(messages.get(queued.sequence))  # noqa: PERF401 - as above
+    return found
+
+
+def note_messages(messages: dict[int, Message], entries: list[QueuedMessage]) -> None:
+    """Put the message of each entry into `messages`, under its sequence number."""
+    for queued in entries:
+        messages[queued.sequence] = queued.message
 
 
 def weigh(entries: list[QueuedMessage]) -> int:

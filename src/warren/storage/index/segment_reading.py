@@ -8,6 +8,9 @@ A segment in which they do not is read as a whole, and sorted.
 What should be there and is not, in whatever way the file came to harm, is lost: it is counted,
 reported, and acknowledged, so that nobody waits for it. A disk that will not read is another thing:
 it is asked again, and the messages are left where they are (patience.py).
+
+A queue may have kept the places of messages in memory and not their bodies (message_tiers.py). It
+asks for these by name: the same files are read, and no entry but theirs is made a message.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from warren.storage.disk.read_retry import ReadRetry
 from warren.storage.index.index_format import ALIGNMENT, FILE_HEADER_BYTES
 from warren.storage.index.index_records import EntryReader
 from warren.storage.index.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, Segment, places_of, runs_of
-from warren.wire.codec import QueuedMessage
+from warren.storage.index.segment_entry import note_messages, places_by_segment
+from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.storage.disk.layout import IndexLayout
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from warren.storage.index.queue_index import QueueIndex
 
 CHUNK_BYTES_MIN: Final = 64 * 1_024
+ENTRY_BYTES_USUAL: Final = 96
+"""What an entry has beside its body, about: a head, a route key, properties."""
 
 _log = EventLog("storage")
 
@@ -56,12 +62,13 @@ class Piece:
     offset: int
     end: int
     bytes_max: int
+    chunk_bytes: int
     is_complete: bool = False
     is_missing: bool = False
 
     def read(self, disk: Disk) -> list[QueuedMessage]:
         """May be called again if it raises OSError."""
-        start = self.offset
+        start, left = self.offset, self.reader.left
         try:
             descriptor = disk.open(self.path)
         except FileNotFoundError:
@@ -73,7 +80,7 @@ class Piece:
         except OSError as error:
             error.filename = error.filename or str(self.path)
             if not entries or not self.segment.is_ordered:
-                self.offset = start
+                self.offset, self.reader.left = start, left
                 raise
         finally:
             disk.close(descriptor)
@@ -83,7 +90,7 @@ class Piece:
         room = self.bytes_max
         # Records are filled up to a multiple of this. Were a piece to end within that, the next
         # one would begin where no record does.
-        chunk = -(-max(CHUNK_BYTES_MIN, room) // ALIGNMENT) * ALIGNMENT
+        chunk = -(-max(CHUNK_BYTES_MIN, self.chunk_bytes) // ALIGNMENT) * ALIGNMENT
         while room > 0 and not self.is_complete:
             size = min(chunk, self.end - self.offset)
             found = self.reader.read(disk.read(descriptor, self.offset, size), 0, room)
@@ -91,7 +98,8 @@ class Piece:
             room -= sum(queued.size for queued in found)
             is_last = self.offset + size >= self.end
             self.offset += self.reader.position
-            if self.offset >= self.end or (is_last and room > 0 and not found):
+            is_at_end = self.offset >= self.end or (is_last and room > 0 and not found)
+            if is_at_end or not self.reader.left:
                 self.is_complete = True
             if not self.reader.position:
                 chunk *= 2  # a record larger than that, or damage
@@ -123,10 +131,11 @@ class SegmentReading:
             wanted = segment.readable & _range_places(number, start, end)
             if not wanted:
                 continue
-            piece = self._piece(queue, segment, wanted, bytes_max)
+            piece = self._piece(queue, segment, wanted, (bytes_max, bytes_max))
             found = await self._perform(queue, piece, is_patient=not entries)
             if found is None and not entries:
                 return None
+            self._check(queue, piece, found or [])
             entries.extend(found or ())
             if found is None or not piece.is_complete:
                 break
@@ -134,6 +143,30 @@ class SegmentReading:
         mark_redelivered(queue, entries)
         self.entries_read += len(entries)
         return entries
+
+    async def read_messages(
+        self, queue: QueueIndex, places: list[QueuedMessage]
+    ) -> dict[int, Message] | None:
+        """Messages of these places, whose bodies are in segments, by sequence number.
+
+        None if nobody wants them any more. What is acknowledged by then, or lost, is left out; the
+        loss has been reported, and is for the queue to acknowledge.
+        """
+        queue.close_run()
+        messages: dict[int, Message] = {}
+        for number, (wanted, body_bytes) in sorted(places_by_segment(places).items()):
+            segment = queue.segments.get(number)
+            if segment is None or not (wanted := wanted & segment.readable):
+                continue
+            sizes = (segment.file_size, body_bytes + wanted.bit_count() * ENTRY_BYTES_USUAL)
+            piece = self._piece(queue, segment, wanted, sizes)
+            found = await self._perform(queue, piece, is_patient=True)
+            if found is None:
+                return None
+            self._report(queue, piece, self._missing(queue, piece, found))
+            note_messages(messages, found)
+        self.entries_read += len(messages)
+        return messages
 
     def forget(self, queue_id: int) -> None:
         self._cursors.pop(queue_id, None)
@@ -149,7 +182,12 @@ class SegmentReading:
             return [n for n in range(first, last + 1) if n in queue.segments]
         return sorted(n for n in queue.segments if first <= n <= last)
 
-    def _piece(self, queue: QueueIndex, segment: Segment, wanted: int, bytes_max: int) -> Piece:
+    def _piece(
+        self, queue: QueueIndex, segment: Segment, wanted: int, sizes: tuple[int, int]
+    ) -> Piece:
+        """`sizes` are how much to read at most, and at a time; of a segment in order, that is."""
+        if not segment.is_ordered:
+            sizes = (segment.file_size, segment.file_size)
         first = segment.base + (wanted & -wanted).bit_length() - 1
         cursor = self._cursors.setdefault(queue.queue_id, Cursor())
         can_resume = cursor.segment is segment and cursor.sequence <= first
@@ -164,7 +202,8 @@ class SegmentReading:
             ),
             offset=cursor.offset if segment.is_ordered and can_resume else FILE_HEADER_BYTES,
             end=segment.file_size,
-            bytes_max=bytes_max if segment.is_ordered else segment.file_size,
+            bytes_max=sizes[0],
+            chunk_bytes=sizes[1],
         )
 
     async def _perform(
@@ -181,30 +220,39 @@ class SegmentReading:
         if not segment.is_ordered:
             entries.sort(key=attrgetter("sequence"))
         self._cursors[queue.queue_id] = Cursor(segment, piece.reader.passed, piece.offset)
-        self._check(queue, piece, entries)
         return entries
 
     def _check(self, queue: QueueIndex, piece: Piece, entries: list[QueuedMessage]) -> None:
-        """Everything alive that the reader has passed must have been there."""
+        """Acknowledge what is missing: nobody is going to have it."""
+        missing = self._missing(queue, piece, entries)
+        self._report(queue, piece, missing)
+        for first, length in runs_of(missing):
+            base = piece.segment.base + first
+            queue.ack_range(base, base + length)
+
+    @staticmethod
+    def _missing(queue: QueueIndex, piece: Piece, entries: list[QueuedMessage]) -> int:
+        """Places of what was not there: everything alive that the reader has passed must be."""
         segment, wanted = piece.segment, piece.wanted
         if not piece.is_complete and entries:
             passed = entries[-1].sequence + 1 - segment.base
             wanted &= (1 << passed) - 1
         elif not piece.is_complete:
-            return
+            return 0
+        if len(entries) == wanted.bit_count():
+            return 0
         found = bytearray(SEGMENT_ENTRIES // 8)
         for queued in entries:
             place = queued.sequence - segment.base
             found[place >> 3] |= 1 << (place & 7)
         missing = wanted & ~int.from_bytes(found, "little")
-        if queue.segments.get(segment.number) is segment:
-            missing &= segment.readable  # others may have been acknowledged meanwhile
-        else:
-            missing = 0
-        if missing:
-            self._lose(queue, piece, missing)
+        if queue.segments.get(segment.number) is not segment:
+            return 0
+        return missing & segment.readable  # others may have been acknowledged meanwhile
 
-    def _lose(self, queue: QueueIndex, piece: Piece, missing: int) -> None:
+    def _report(self, queue: QueueIndex, piece: Piece, missing: int) -> None:
+        if not missing:
+            return
         count = missing.bit_count()
         self.entries_lost += count
         reason = "file missing" if piece.is_missing else f"{piece.reader.damaged} damaged bytes"
@@ -212,19 +260,17 @@ class SegmentReading:
             "messages of a segment lost",
             queue=queue.name, messages=count, path=piece.path, reason=reason,
         )  # fmt: skip
-        for first, length in runs_of(missing):
-            base = piece.segment.base + first
-            queue.ack_range(base, base + length)
 
 
 def mark_redelivered(queue: QueueIndex, entries: list[QueuedMessage]) -> None:
     if not entries:
         return
     below = queue.redelivered_below
-    for queued in entries:
-        if queued.sequence < below:
-            queued.redelivered = True
     first, last = entries[0].sequence, entries[-1].sequence
+    if first < below:
+        for queued in entries:
+            if queued.sequence < below:
+                queued.redelivered = True
     runs = [r for r in queue.delivered if r[0] <= last and r[0] + r[1] > first]
     for start, count in runs:
         for queued in entries:

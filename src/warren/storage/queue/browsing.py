@@ -18,6 +18,7 @@ from itertools import chain, islice
 
 from warren.storage.bodies.message_store import MessageStore
 from warren.storage.index.index import IndexStore
+from warren.storage.index.index_records import EMBEDDED
 from warren.storage.index.queue_index import QueueIndex
 from warren.storage.index.segment import SEGMENT_ENTRIES, SEGMENT_SHIFT, pieces_of, runs_of
 from warren.storage.index.states import TRANSIENT_FILE_MIN
@@ -103,12 +104,17 @@ class Browser:
         end = span[1] if last is None else last + 1
         entries = await self._index.read_alive(queue, (first, end), bytes_max)
         bodiless = [queued for queued in entries if is_bodiless(queued)]
-        await self.fill(bodiless, lambda queued: is_alive(queue, queued.sequence))
+        await self.fill(queue, bodiless, lambda queued: is_alive(queue, queued.sequence))
         return [queued for queued in entries if not is_bodiless(queued)]
 
     async def fill(
-        self, entries: list[QueuedMessage], is_wanted: Callable[[QueuedMessage], bool]
+        self,
+        queue: QueueIndex,
+        entries: list[QueuedMessage],
+        is_wanted: Callable[[QueuedMessage], bool],
     ) -> None:
+        embedded = [queued for queued in entries if queued.store_file == EMBEDDED]
+        entries = [queued for queued in entries if queued.store_file != EMBEDDED]
         for store, is_transient in self._stores:
             mine = [
                 queued
@@ -119,6 +125,10 @@ class Browser:
             for queued, found in zip(mine, await store.read_many(places), strict=True):
                 if isinstance(found, Message):
                     queued.message = found
+        messages = await self._index.read_messages(queue, embedded) if embedded else None
+        for queued in embedded:
+            if messages is not None:
+                queued.message = messages.get(queued.sequence, queued.message)
 
 
 def nth_alive(queue: QueueIndex, span: tuple[int, int], number: int) -> int | None:

@@ -9,6 +9,7 @@ cdef uint8_t _SCATTERING
 cdef uint8_t _SEGMENTED
 cdef uint8_t _STORED
 cdef int _EMBEDDED
+cdef int _TRANSIENT_FILE_MIN
 cdef Py_ssize_t _OVERHEAD
 cdef Py_ssize_t _PLACE
 
@@ -59,6 +60,8 @@ cdef class MessageTiers(Level):
     cdef public uint64_t epoch
     cpdef object page_out(self)
     cpdef object _body_stored(self)
+    @cython.locals(message=MessageType)
+    cdef bint is_persistent(self, QueuedType queued) noexcept
     cdef object _count_paged(self, QueuedType queued)
     cdef object _drop_body(self, QueuedType queued)
     cdef object _count_place(self, QueuedType queued)
@@ -71,7 +74,9 @@ cdef class MessageTiers(Level):
     cdef object _stay(self)
     cpdef object refill(self)
     @cython.locals(queued=QueuedType)
-    cpdef object take_places(self, Py_ssize_t body_bytes)
+    cpdef object take_places(self, Py_ssize_t room)
+    @cython.locals(away=Py_ssize_t, ahead=Py_ssize_t, later=Py_ssize_t)
+    cpdef Py_ssize_t ahead_bytes(self) except? -1
 
 
 @cython.locals(message=MessageType)

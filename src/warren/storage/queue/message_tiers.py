@@ -3,7 +3,7 @@
 Each message is in one of RabbitMQ's four states:
 
     alpha   body and place are in memory
-    beta    the body is in a message store only; the place is in memory, and nowhere else
+    beta    the body is on disk only; the place is in memory, and nowhere else
     gamma   the same, but the index on disk has the place, too
     delta   neither is in memory
 
@@ -12,10 +12,13 @@ body is. Messages leave memory in two steps, alpha to beta or gamma and from the
 each step is worth something. A body of 200 KB frees all but 150 bytes, and is one read away; then
 the place may as well stay. Only where places themselves have become the cost do they go, too.
 
-A body below `queue_index_embed_msgs_below` is a part of its index entry, so one read brings both:
-such a message goes from alpha straight to delta, as in RabbitMQ. A persistent message has its index
-entry from its arrival on, so it becomes gamma. A transient one is written out without an entry, and
-becomes beta; it is given an entry when its place has to go.
+A large body is in a message store. A persistent message has its index entry from its arrival on, so
+it becomes gamma. A transient one is written out without an entry, and becomes beta; it is given an
+entry when its place has to go.
+
+A body below `queue_index_embed_msgs_below` is a part of its index entry, transient or not. So when
+a segment of the index has the entry, the message becomes gamma: 1 KB of body frees seven eighths
+of what the message takes. The body comes back by its number, from that segment.
 
 Oldest first, the messages are
 
@@ -32,10 +35,10 @@ A queue that is to save memory may keep `keep_bytes`: its oldest messages, and f
 places. Newer messages move from the tail of `front` to `leaving`, and what is published to `back`;
 those that are not on their way to the disk anyway are written out there. So messages leave from the
 middle: what consumers want next stays longest, and what has just come leaves last. When a store
-has the body of `leaving`'s newest it is the head of q3; when one has that of `back`'s oldest, it
-is the tail of q2, or of q3 if there is no delta. A place, or a message with a small body, becomes a
-part of delta, which grows at both ends, when its entry is in a segment of the index (SEGMENTED). A
-lazy queue is one that keeps nothing.
+or a segment has the body of `leaving`'s newest it is the head of q3; when one has that of `back`'s
+oldest, it is the tail of q2, or of q3 if there is no delta. Beyond what places may take, those in
+the middle become a part of delta, which grows at both ends, when their entries are in segments of
+the index (SEGMENTED). A lazy queue is one that keeps nothing, not even places.
 
 On the way back, when `front` runs low, bodies of q3 are read into it, and then the next piece of
 delta: off the event loop, ahead of need, a bounded number of bytes at a time. What was read stays
@@ -66,7 +69,13 @@ from typing import Any, Final, cast
 from warren.flow.states import FlowRecord
 from warren.queues.backing import Level
 from warren.storage.index.index_records import EMBEDDED
-from warren.storage.index.states import JOURNALED, SCATTERING, SEGMENTED, STORED
+from warren.storage.index.states import (
+    JOURNALED,
+    SCATTERING,
+    SEGMENTED,
+    STORED,
+    TRANSIENT_FILE_MIN,
+)
 from warren.storage.queue.paging_host import (
     MESSAGE_OVERHEAD_BYTES,
     PLACE_BYTES,
@@ -77,6 +86,8 @@ from warren.wire.codec import Message, QueuedMessage
 
 READ_FIRST_BYTES: Final = 8_192
 KEEP_EVERYTHING: Final = -1
+PLACES_SHARE: Final = 2
+"""Of what a queue may keep, one part in so many may be places."""
 CHECKED_MAX: Final = 1_024
 """Debug builds look at each message of a queue that has no more than this in memory."""
 
@@ -86,6 +97,7 @@ _SCATTERING = SCATTERING
 _SEGMENTED = SEGMENTED
 _STORED = STORED
 _EMBEDDED = EMBEDDED
+_TRANSIENT_FILE_MIN = TRANSIENT_FILE_MIN
 _OVERHEAD = MESSAGE_OVERHEAD_BYTES
 _PLACE = PLACE_BYTES
 
@@ -168,6 +180,17 @@ class MessageTiers(Level):
     def _body_stored(self) -> None:
         raise NotImplementedError
 
+    def is_persistent(self, queued: QueuedMessage) -> bool:
+        """True if a start must find it; also of one whose content is not in memory."""
+        if not self.is_durable:
+            return False
+        message: Message | None = queued.message
+        if message is not None:
+            return message.properties.persistent
+        if queued.store_file != _EMBEDDED:
+            return queued.store_file < _TRANSIENT_FILE_MIN
+        return not self.index.is_transient(queued)
+
     # Counting.
 
     def _drop_body(self, queued: QueuedMessage) -> None:
@@ -219,12 +242,16 @@ class MessageTiers(Level):
 
     @property
     def surplus_bytes(self) -> int:
-        """How much more than may be kept `front` and `returned` hold."""
+        """How much more than may be kept `front` and `returned` hold.
+
+        Each message of `leaving` will be a place. Places beyond their share are about to go, and
+        need no room.
+        """
         back_bytes = self.back_bytes - self.back_bodiless_bytes
         back_bytes -= self.back_bodiless * (_OVERHEAD - _PLACE)
-        places = self.places * _PLACE
-        held = self.memory_bytes - self.leaving_bytes - back_bytes - places
-        return held - max(0, self.keep_bytes - places)
+        held = self.memory_bytes - self.leaving_bytes - back_bytes - self.places * _PLACE
+        places = min((self.places + len(self.leaving)) * _PLACE, self.keep_bytes // PLACES_SHARE)
+        return held - (self.keep_bytes - places)
 
     @property
     def bodiless_count(self) -> int:
@@ -243,13 +270,14 @@ class MessageTiers(Level):
         places = self.bodiless_count
         return bodies + (self.length - self.delta_count - places) * _OVERHEAD + places * _PLACE
 
-    @property
     def ahead_bytes(self) -> int:
-        """Bodies in memory that are delivered before anything has to be read."""
-        later = self.leaving_bytes - len(self.leaving) * _OVERHEAD
-        later += self.back_bytes - len(self.back) * _OVERHEAD
+        """Bytes of messages in memory that are delivered before anything has to be read."""
         away = self.delta_bytes + self.places_bytes + self.front_bodiless_bytes
-        return self.ready_bytes - away - later
+        ahead = len(self.returned) + len(self.front) - self.front_bodiless
+        # What `leaving` and `back` hold is counted with what each message takes beside its body.
+        later = self.leaving_bytes + self.back_bytes
+        later -= (len(self.leaving) + len(self.back)) * _OVERHEAD
+        return self.ready_bytes - away - later + ahead * _OVERHEAD
 
     def release_credit(self) -> None:
         """So that what is charged is what is in `back`, or nothing if all may stay there."""
@@ -281,11 +309,11 @@ class MessageTiers(Level):
             self.back_bytes = self.given_count = self.given_bytes = 0
             self.release_credit()
 
-    def take_places(self, body_bytes: int) -> None:
+    def take_places(self, room: int) -> None:
         """Move the oldest of q3 to `front`, for their bodies to be read: at least so many bytes."""
-        while self.q3 and body_bytes > 0:
+        while self.q3 and room > 0:
             queued = self.q3.popleft()
-            body_bytes -= max(1, queued.size)
+            room -= queued.size + _OVERHEAD
             self.uncount_place(queued)
             self.count_bodiless(queued)
             self.front.append(queued)
@@ -332,7 +360,9 @@ class MessageTiers(Level):
             (self.front_bodiless, self.back_bodiless) == (len(before), len(after))
             and self.bodiless_bytes == sum([queued.size for queued in away])
             and self.beta_count == len([q for q in away if q.state == _STORED])
-            and all(is_bodiless(q) and q.store_file != _EMBEDDED for q in places)
+            and all(
+                is_bodiless(q) and (q.store_file != _EMBEDDED or is_body_out(q)) for q in places
+            )
             and not any(is_bodiless(queued) for queued in self.leaving)
         )
 
@@ -345,9 +375,9 @@ def is_bodiless(queued: QueuedMessage) -> bool:
 
 
 def is_body_out(queued: QueuedMessage) -> bool:
-    """True if a message store has its body, for good or until the broker stops."""
+    """True if its body can be read: a message store has it, or a segment, as part of its entry."""
     if queued.store_file == _EMBEDDED:
-        return False
+        return queued.state == _SEGMENTED
     return queued.state in (_JOURNALED, _SCATTERING, _SEGMENTED, _STORED)
 
 

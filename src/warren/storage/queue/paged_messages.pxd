@@ -14,14 +14,17 @@ cdef class PagedMessages(MessageTiers):
     cpdef object page_out(self)
     cpdef object _body_stored(self)
     cdef bint _has_more_to_choose(self) except -1
-    @cython.locals(queued=QueuedType, chosen=list, surplus=Py_ssize_t, steps=Py_ssize_t)
+    @cython.locals(
+        queued=QueuedType, chosen=list, surplus=Py_ssize_t, steps=Py_ssize_t, places=Py_ssize_t
+    )
     cdef object _choose_leaving(self)
     @cython.locals(queued=QueuedType)
     cdef bint _may_choose(self, list chosen) except -1
-    @cython.locals(queued=QueuedType, leaving=list)
+    @cython.locals(queued=QueuedType, leaving=list, permitted=Py_ssize_t)
     cdef Py_ssize_t _page_leaving(self, Py_ssize_t room) except -1
-    @cython.locals(queued=QueuedType, size=Py_ssize_t)
+    @cython.locals(queued=QueuedType, size=Py_ssize_t, permitted=Py_ssize_t)
     cdef Py_ssize_t _page_back(self, Py_ssize_t room) except -1
+    cdef Py_ssize_t _permitted_places(self) except -1
     @cython.locals(permitted=Py_ssize_t, is_paged=bint)
     cdef Py_ssize_t _page_places(self, Py_ssize_t room) except -1
     @cython.locals(queued=QueuedType)

@@ -13,6 +13,7 @@ from typing import Final
 from warren.storage.index.states import SEGMENTED, STORED, VOLATILE
 from warren.storage.queue.message_tiers import (
     KEEP_EVERYTHING,
+    PLACES_SHARE,
     MessageTiers,
     is_bodiless,
     is_body_out,
@@ -26,8 +27,6 @@ CHOSEN_PER_STEP_MAX: Final = 2_048
 LEAVING_BYTES_MAX: Final = 16 * 1_048_576
 """No more is given to the disk at a time, so that others find their way there, too."""
 RETURNED_MAX: Final = 1_024
-PLACES_SHARE: Final = 2
-"""Of what a queue may keep, one part in so many may be places."""
 
 # Numbers of other modules, which the .pxd makes C variables: a name that is imported is looked up.
 _VOLATILE = VOLATILE
@@ -123,9 +122,13 @@ class PagedMessages(MessageTiers):
         chosen: list[QueuedMessage] = []
         surplus = self.surplus_bytes
         steps = CHOSEN_PER_STEP_MAX
+        places = self._permitted_places() - self.places - len(self.leaving)
         while surplus > 0 and steps > 0 and self._may_choose(chosen):
             queued = self.front.pop()
             steps -= 1
+            if places > 0:
+                places -= 1
+                surplus += _PLACE
             if is_bodiless(queued):
                 surplus -= _PLACE
                 self.uncount_bodiless(queued)
@@ -154,20 +157,16 @@ class PagedMessages(MessageTiers):
 
     def _page_leaving(self, room: int) -> int:
         leaving = self.leaving
+        permitted = self._permitted_places()
         while room > 0 and leaving:
             queued = leaving[-1]
-            if is_body_out(queued):
+            if not is_body_out(queued):
+                break
+            if permitted == 0 and not self.q3 and queued.state == _SEGMENTED:
+                self._page_before_delta(queued)
+            else:
                 self._drop_body(queued)
                 self.q3.appendleft(queued)
-            elif queued.state != _SEGMENTED:
-                break
-            elif self.q3:
-                if not self._page_newest_of_q3():
-                    break
-                room -= 1
-                continue
-            else:
-                self._page_before_delta(queued)
             leaving.pop()
             self.leaving_bytes -= queued.size + _OVERHEAD
             room -= 1
@@ -175,24 +174,21 @@ class PagedMessages(MessageTiers):
 
     def _page_back(self, room: int) -> int:
         back = self.back
+        permitted = self._permitted_places()
         while room > 0 and back:
             queued = back[0]
-            if is_body_out(queued):
-                if is_bodiless(queued):
-                    self.back_bodiless -= 1
-                    self.back_bodiless_bytes -= queued.size
-                    self._uncount_beta(queued)
+            if not is_body_out(queued):
+                break
+            if is_bodiless(queued):
+                self.back_bodiless -= 1
+                self.back_bodiless_bytes -= queued.size
+                self._uncount_beta(queued)
+            if self.places >= permitted and not self.q2 and queued.state == _SEGMENTED:
+                # It would be the first place to go: the middle is where it is.
+                self._page_after_delta(queued)
+            else:
                 self._drop_body(queued)
                 (self.q2 if self.delta_count else self.q3).append(queued)
-            elif queued.state != _SEGMENTED:
-                break
-            elif self.q2:
-                if not self._page_oldest_of_q2():
-                    break
-                room -= 1
-                continue
-            else:
-                self._page_after_delta(queued)
             back.popleft()
             size = queued.size + _OVERHEAD
             self.back_bytes -= size
@@ -205,13 +201,16 @@ class PagedMessages(MessageTiers):
 
     def _page_places(self, room: int) -> int:
         """Let go of places, those in the middle first, if there are more than may be kept."""
-        permitted = self.keep_bytes // PLACES_SHARE // _PLACE
+        permitted = self._permitted_places()
         while room > 0 and self.places > permitted:
             is_paged = self._page_oldest_of_q2() if self.q2 else self._page_newest_of_q3()
             if not is_paged:
                 break
             room -= 1
         return room
+
+    def _permitted_places(self) -> int:
+        return self.keep_bytes // PLACES_SHARE // _PLACE
 
     def _page_newest_of_q3(self) -> bool:
         """False if the index has no entry for it yet."""

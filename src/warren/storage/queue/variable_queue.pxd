@@ -7,7 +7,7 @@ from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedT
 cdef uint8_t _VOLATILE
 cdef uint8_t _STORED
 cdef uint8_t _DEAD
-cdef int _TRANSIENT_FILE_MIN
+cdef Py_ssize_t _OVERHEAD
 
 
 cdef class VariableQueue(PagedMessages):
@@ -23,8 +23,6 @@ cdef class VariableQueue(PagedMessages):
     cpdef int publish_delivered(
         self, QueuedType queued, object publisher, uint64_t sequence
     ) except -1
-    @cython.locals(message=MessageType)
-    cdef bint is_persistent(self, QueuedType queued) noexcept
     cdef void _count_unacked(self, QueuedType queued) noexcept
     cdef void _count_settled(self, QueuedType queued) noexcept
     cdef int _store(self, QueuedType queued, object publisher, uint64_t sequence) except -1
@@ -33,6 +31,10 @@ cdef class VariableQueue(PagedMessages):
     @cython.locals(queued=QueuedType)
     cdef QueuedType _take_head(self)
     cdef object _look_ahead(self)
+    @cython.locals(queued=QueuedType, later=Py_ssize_t)
+    cdef list _bodiless_front(self, Py_ssize_t room)
+    @cython.locals(queued=QueuedType, message=MessageType, place=Py_ssize_t)
+    cpdef object _filled(self, list wanted, list messages, uint64_t epoch)
     @cython.locals(queued=QueuedType)
     cpdef object ack(self, list run)
     @cython.locals(queued=QueuedType)

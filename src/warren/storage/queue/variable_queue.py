@@ -13,7 +13,7 @@ from typing import Any, Final
 from warren.queues.backing_figures import BackingFigures, OperationRates
 from warren.queues.boundary import PENDING, TAKEN, Publisher
 from warren.queues.delivery_limit import with_delivery_count
-from warren.storage.index.states import DEAD, STORED, TRANSIENT_FILE_MIN
+from warren.storage.index.states import DEAD, STORED
 from warren.storage.queue.browsing import browse
 from warren.storage.queue.collecting import Piece, collect
 from warren.storage.queue.collecting_newer import collect_newer
@@ -34,7 +34,7 @@ RETURNED_READ_MAX: Final = 256
 _VOLATILE = 0
 _STORED = STORED
 _DEAD = DEAD
-_TRANSIENT_FILE_MIN = TRANSIENT_FILE_MIN
+_OVERHEAD = MESSAGE_OVERHEAD_BYTES
 
 
 class VariableQueue(PagedMessages):
@@ -85,15 +85,6 @@ class VariableQueue(PagedMessages):
         if self.index is not None:
             # It may leave memory, or have left it: what is read back is marked by its number.
             self.index.redelivered_below = self.next_sequence
-
-    def is_persistent(self, queued: QueuedMessage) -> bool:
-        """True if a start must find it; also of one whose content is not in memory."""
-        if not self.is_durable:
-            return False
-        message: Message | None = queued.message
-        if message is None:
-            return queued.store_file < _TRANSIENT_FILE_MIN
-        return message.properties.persistent
 
     def _count_unacked(self, queued: QueuedMessage) -> None:
         self.unacked_count += 1
@@ -168,7 +159,7 @@ class VariableQueue(PagedMessages):
         if self.leaving:
             return
         if self.q3 or self.front_bodiless != 0:
-            if not self.is_filling and self.ahead_bytes < self.read_ahead_bytes // 2:
+            if not self.is_filling and self.ahead_bytes() < self.read_ahead_bytes // 2:
                 self.fill()
         elif self.delta_count != 0 and len(self.front) < READ_AHEAD_MESSAGES_MIN:
             self.load()
@@ -419,19 +410,20 @@ class VariableQueue(PagedMessages):
                 break
             if is_bodiless(queued):
                 wanted.append(queued)
-            room -= queued.size
+            room -= queued.size + _OVERHEAD
         return wanted
 
     def _bodiless_front(self, room: int) -> list[QueuedMessage]:
         if not self.leaving:
-            self.take_places(room - self.ahead_bytes - self.front_bodiless_bytes)
+            later = self.front_bodiless_bytes + self.front_bodiless * _OVERHEAD
+            self.take_places(room - later)
         wanted = []
         for queued in self.front:
             if room <= 0:
                 break
             if is_bodiless(queued):
                 wanted.append(queued)
-            room -= queued.size
+                room -= queued.size + _OVERHEAD
         if wanted:
             self.loaded_below = max(self.loaded_below, wanted[-1].sequence + 1)
         return wanted
@@ -443,10 +435,11 @@ class VariableQueue(PagedMessages):
             return
         self.is_filling = False
         lost = []
-        for queued, message in zip(wanted, messages, strict=True):
+        for place, queued in enumerate(wanted):
             if queued.state == _DEAD:  # another node removed it meanwhile
                 continue
             self.uncount_bodiless(queued)
+            message = messages[place]
             if message is None:
                 lost.append(queued)
             elif queued.delivery_count:
