@@ -312,8 +312,9 @@ class Replica:
         self._handle(ProposalAnswered(is_stored))
 
     def _tell_room(self) -> None:
-        if self._gm.has_room != self._had_room:
-            self._had_room = self._gm.has_room
+        has_room = self._gm.has_room
+        if has_room != self._had_room:
+            self._had_room = has_room
             if self.master is not None:
                 self.master.room_changed(self._had_room)
 

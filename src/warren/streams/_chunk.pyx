@@ -201,19 +201,24 @@ cdef list _with_bodies(list messages, bytes piece, Py_ssize_t lead, Py_ssize_t b
     return pieces
 
 
-cdef list _texts(const uint8_t* base, Py_ssize_t ends_at, Py_ssize_t texts_at, Py_ssize_t count):
+cdef list _texts(
+    const uint8_t* base, Py_ssize_t ends_at, Py_ssize_t texts_at, Py_ssize_t count, uint32_t size
+):
+    """Cut the texts of a part; a chunk may be crafted, so its ends are not believed."""
     cdef list texts = []
     cdef uint32_t start, end
     cdef Py_ssize_t i
     for i in range(count):
         start = get32(base + ends_at + 4 * i)
         end = get32(base + ends_at + 4 * i + 4)
+        if start > end or end > size:
+            raise MalformedChunk("ends that do not fit")
         texts.append(PyBytes_FromStringAndSize(<const char*>base + texts_at + start, end - start))
     return texts
 
 
 def decode_chunk(data, Py_ssize_t position):
-    """The messages of a chunk that is known to be sound."""
+    """The messages of a chunk that is known to be sound. Raises MalformedChunk."""
     header = read_header(data, position)
     if len(data) - position < header.size:
         raise MalformedChunk("not all of it")
@@ -225,21 +230,26 @@ def decode_chunk(data, Py_ssize_t position):
     cdef list routes, blocks, messages = []
     cdef Py_buffer view
     cdef const uint8_t* p
-    cdef uint32_t start, end
+    cdef uint32_t start, end, route, block, bodies_bytes = header.bodies_bytes
+    cdef uint32_t routes_count = header.routes, blocks_count = header.properties
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         p = <const uint8_t*>view.buf + position
-        routes = _texts(p, route_ends_at, routes_at, header.routes)
+        routes = _texts(p, route_ends_at, routes_at, routes_count, header.routes_bytes)
         blocks = [
-            PropertyBlock(raw) for raw in _texts(p, property_ends_at, properties_at,
-                                                 header.properties)
+            PropertyBlock(raw) for raw in _texts(p, property_ends_at, properties_at, blocks_count,
+                                                 header.properties_bytes)
         ]
         for i in range(count):
             start = get32(p + ends_at + 4 * i)
             end = get32(p + ends_at + 4 * i + 4)
+            route = get16(p + route_numbers_at + 2 * i)
+            block = get16(p + property_numbers_at + 2 * i)
+            if start > end or end > bodies_bytes or route >= routes_count or block >= blocks_count:
+                raise MalformedChunk("ends or numbers that do not fit")
             messages.append(Message(
-                <bytes>routes[get16(p + route_numbers_at + 2 * i)],
-                <PropertyBlock>blocks[get16(p + property_numbers_at + 2 * i)],
+                <bytes>routes[route],
+                <PropertyBlock>blocks[block],
                 PyBytes_FromStringAndSize(<const char*>p + bodies_at + start, end - start),
             ))
     finally:

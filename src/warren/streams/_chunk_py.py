@@ -18,6 +18,7 @@ from warren.streams.chunk_format import (
     MAGIC,
     SUMMED_BYTES,
     VERSION,
+    MalformedChunk,
     padded,
     read_header,
 )
@@ -66,8 +67,10 @@ def encode_chunk(messages: list[Message], first_offset: int, timestamp_ms: int) 
 
 
 def decode_chunk(data: Buffer, position: int) -> list[Message]:
-    """The messages of a chunk that is known to be sound."""
+    """The messages of a chunk that is known to be sound. Raises MalformedChunk."""
     header = read_header(data, position)
+    if len(data) - position < header.size:
+        raise MalformedChunk("not all of it")
     view = memoryview(data)
     places = [position + place for place in header.parts()]
     ends = _unpacked("I", view, places[0], header.records + 1)
@@ -75,14 +78,21 @@ def decode_chunk(data: Buffer, position: int) -> list[Message]:
     property_numbers = _unpacked("H", view, places[2], header.records)
     route_ends = _unpacked("I", view, places[3], header.routes + 1)
     property_ends = _unpacked("I", view, places[4], header.properties + 1)
-    routes = [bytes(view[places[5] + a : places[5] + b]) for a, b in pairwise(route_ends)]
-    blocks = [
-        PropertyBlock(bytes(view[places[6] + a : places[6] + b]))
-        for a, b in pairwise(property_ends)
-    ]
-    bodies = [bytes(view[places[7] + a : places[7] + b]) for a, b in pairwise(ends)]
+    routes = _texts(view, places[5], route_ends, header.routes_bytes)
+    raw_blocks = _texts(view, places[6], property_ends, header.properties_bytes)
+    blocks = [PropertyBlock(raw) for raw in raw_blocks]
+    bodies = _texts(view, places[7], ends, header.bodies_bytes)
+    if max(route_numbers) >= len(routes) or max(property_numbers) >= len(blocks):
+        raise MalformedChunk("numbers that do not fit")
     numbers = zip(route_numbers, property_numbers, bodies, strict=True)
     return [Message(routes[route], blocks[block], body) for route, block, body in numbers]
+
+
+def _texts(view: memoryview, place: int, ends: Sequence[int], size: int) -> list[bytes]:
+    """Cut the texts of a part; a chunk may be crafted, so its ends are not believed."""
+    if any(start > end or end > size for start, end in pairwise(ends)):
+        raise MalformedChunk("ends that do not fit")
+    return [bytes(view[place + start : place + end]) for start, end in pairwise(ends)]
 
 
 def with_offsets(messages: list[Message], first_offset: int) -> list[Message]:

@@ -34,7 +34,7 @@ from warren.streams.active_files import ActiveFiles
 from warren.streams.backing import StreamBacking
 from warren.streams.browsing import browse
 from warren.streams.cutting import Cut, make_cut
-from warren.streams.limits import Limits
+from warren.streams.limits import SEGMENT_BYTES_MIN, SMALL_SEGMENTS_MAX, Limits
 from warren.streams.pending_chunks import PendingChunk, encoded_chunks
 from warren.streams.reading import SegmentReader
 from warren.streams.recent_chunks import RecentChunk, RecentChunks
@@ -213,10 +213,15 @@ class StreamLog:
     def _go_on(self) -> None:
         if self._cut is not None:
             self._work(self._cut_files())
-        elif self._active_size >= self.limits.segment_bytes:
+        elif self._active_size >= self._segment_bytes():
             self._work(self._begin_segment())
         elif self.has_work:
             self._store.mark(self)
+
+    def _segment_bytes(self) -> int:
+        """Size at which the next segment begins: not a file per record, whatever was declared."""
+        wanted = self.limits.segment_bytes
+        return wanted if len(self.segments) < SMALL_SEGMENTS_MAX else max(wanted, SEGMENT_BYTES_MIN)
 
     def failed(self, error: OSError) -> None:
         flight, self._flight = self._flight, []

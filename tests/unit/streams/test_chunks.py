@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import struct
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warren.storage.disk.checksum import crc32c
 from warren.streams import _chunk_py, chunks
-from warren.streams.chunk_format import HEADER_BYTES, MalformedChunk, is_sound, read_header
+from warren.streams.chunk_format import (
+    CHECKSUMS_AT,
+    HEADER_BYTES,
+    SUMMED_BYTES,
+    MalformedChunk,
+    is_sound,
+    read_header,
+)
 from warren.wire.codec import Message, PropertyBlock
 from warren.wire.properties import decode_properties
 from warren.wire.tables import encode_table, python_to_table, table_to_python
@@ -119,3 +128,33 @@ def test_what_is_no_chunk_is_refused() -> None:
         read_header(b"x" * 100)
     with pytest.raises(MalformedChunk):
         read_header(b"")
+
+
+def crafted(place: int, value: bytes) -> bytes:
+    """A chunk of two messages with something else at a place, and right checksums."""
+    messages = [Message(b"\x00\x01q", PropertyBlock(RAW_BLOCKS[n]), b"body") for n in range(2)]
+    data = bytearray(b"".join(chunks.encode_chunk(messages, 0, 0)))
+    data[place : place + len(value)] = value
+    struct.pack_into("<I", data, CHECKSUMS_AT, crc32c(bytes(data[HEADER_BYTES:])))
+    struct.pack_into("<I", data, SUMMED_BYTES, crc32c(bytes(data[:SUMMED_BYTES])))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("kernel", [chunks, _chunk_py])
+@pytest.mark.parametrize("part", [0, 3, 4], ids=["bodies", "routes", "properties"])
+@pytest.mark.parametrize("end", [0xFFFF_FFF0, 1_000_000, 100])
+def test_ends_that_do_not_fit_are_refused(kernel: ModuleType, part: int, end: int) -> None:
+    """Whoever can write to the data directory must not make the broker read other memory."""
+    place = read_header(crafted(0, b"")).parts()[part] + 4
+    data = crafted(place, struct.pack("<I", end))
+    assert is_sound(data, 0, read_header(data))
+    with pytest.raises(MalformedChunk, match="do not fit"):
+        kernel.decode_chunk(data, 0)
+
+
+@pytest.mark.parametrize("kernel", [chunks, _chunk_py])
+@pytest.mark.parametrize("part", [1, 2], ids=["routes", "properties"])
+def test_numbers_that_do_not_fit_are_refused(kernel: ModuleType, part: int) -> None:
+    place = read_header(crafted(0, b"")).parts()[part]
+    with pytest.raises(MalformedChunk, match="do not fit"):
+        kernel.decode_chunk(crafted(place, struct.pack("<H", 9_999)), 0)

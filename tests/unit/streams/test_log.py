@@ -10,6 +10,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from stream_world import StreamWorld, a_message, all_bodies, all_records, until
+from warren.streams import log as log_module
 from warren.streams.chunk_format import CHUNK_BYTES, CHUNK_RECORDS_MAX
 from warren.streams.limits import Limits
 from warren.streams.log import StreamLog
@@ -103,6 +104,20 @@ async def test_a_long_enough_segment_is_followed_by_another(tmp_path: Path) -> N
     assert all_bodies(log) == bodies(6)
     world, log = await reopened(tmp_path)
     assert all_bodies(log) == bodies(6)
+    await world.store.close()
+
+
+async def test_a_stream_of_tiny_segments_does_not_use_up_the_files_of_a_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "SMALL_SEGMENTS_MAX", 3)
+    world = StreamWorld(tmp_path)
+    log = await world.log()
+    log.apply(Limits(segment_bytes=1))
+    for body in bodies(10):
+        await world.commit(log, body)
+    assert len(log.segments) == 3
+    assert all_bodies(log) == bodies(10)
     await world.store.close()
 
 

@@ -39,6 +39,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.model.unreadable import UNREADABLE
 from warren.replication.classic.message_frames import NotMessages, decode_messages
 from warren.wire.codec import Message
 
@@ -158,7 +159,7 @@ def decode(payload: bytes | memoryview) -> tuple[int, Instruction, list[Message]
         number, length = _HEAD.unpack_from(data)
         start = _HEAD.size + length
         instruction: Instruction = _DECODER.decode(data[_HEAD.size : start])
-    except (struct.error, msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (struct.error, *UNREADABLE) as error:
         raise MalformedInstruction(str(error)) from None
     try:
         messages = decode_messages(data[start:]) if start < len(data) else []

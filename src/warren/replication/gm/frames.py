@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.model.unreadable import UNREADABLE
 from warren.replication.group_record import Member
 
 Payload: TypeAlias = bytes | memoryview
@@ -114,7 +115,7 @@ def decode_frame(data: Payload) -> tuple[Frame, tuple[Payload, ...]]:
         raise MalformedFrame("the head of a group's frame is cut short")
     try:
         frame = _decoder.decode(buffer[LENGTH_BYTES:start])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise MalformedFrame(f"a group's frame cannot be read: {error}") from None
     payloads: list[Payload] = []
     for length in _payload_lengths(frame):
@@ -128,9 +129,11 @@ def decode_frame(data: Payload) -> tuple[Frame, tuple[Payload, ...]]:
 def _payload_lengths(frame: Frame) -> list[int]:
     if not isinstance(frame, Activity | Catchup):
         return []
-    lengths = [length for p in frame.progress for length in p.lengths]
-    if any(length < 0 for length in lengths) or any(
-        len(p.lengths) != len(p.views) for p in frame.progress
-    ):
+    lengths: list[int] = []
+    for progress in frame.progress:
+        if len(progress.lengths) != len(progress.views):
+            raise MalformedFrame("a group's frame has publications that make no sense")
+        lengths += progress.lengths
+    if lengths and min(lengths) < 0:
         raise MalformedFrame("a group's frame has publications that make no sense")
     return lengths

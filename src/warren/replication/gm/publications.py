@@ -97,10 +97,9 @@ class Window:
 
         Not earlier, so that publishers do not stop and go with every batch.
         """
-        while len(self._sizes) > count:
-            self._bytes -= self._sizes.popleft()
-        is_half_free = (
-            len(self._sizes) <= WINDOW_PUBLICATIONS // 2 and self._bytes <= WINDOW_BYTES // 2
-        )
-        if is_half_free:
-            self.is_shut = False
+        sizes = self._sizes
+        while len(sizes) > count:
+            self._bytes -= sizes.popleft()
+        if self.is_shut:
+            is_half_free = len(sizes) <= WINDOW_PUBLICATIONS // 2
+            self.is_shut = not (is_half_free and self._bytes <= WINDOW_BYTES // 2)

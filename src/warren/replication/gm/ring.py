@@ -96,7 +96,8 @@ class Ring:
         """
         rounds = self.rounds
         rounds.release_window()
-        if rounds.owed_acks >= OWED_ACKS_MAX or (rounds.owed_acks and rounds.window.is_shut):
+        owed = rounds.owed_acks
+        if owed and (owed >= OWED_ACKS_MAX or rounds.window.is_shut):
             self.flush()
 
     # What neighbours say.

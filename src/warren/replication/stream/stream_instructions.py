@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.model.unreadable import UNREADABLE
 from warren.replication.classic.instructions import MalformedInstruction, OriginRun
 from warren.streams.chunk_format import MalformedChunk, is_sound, read_header
 from warren.streams.pending_chunks import PendingChunk, received_chunk
@@ -67,7 +68,7 @@ def decode(payload: bytes | memoryview) -> tuple[int, StreamInstruction, memoryv
         number, length = _HEAD.unpack_from(data)
         start = _HEAD.size + length
         instruction: StreamInstruction = _DECODER.decode(data[_HEAD.size : start])
-    except (struct.error, msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (struct.error, *UNREADABLE) as error:
         raise MalformedInstruction(str(error)) from None
     return number, instruction, data[start:]
 
