@@ -135,9 +135,9 @@ class ParameterOperations:
             raise _invalid(f"{name} not a list {render_json(value)}")
         try:
             policy = parse_policy(vhost, name, value, operator=True)
+            await self._broker.policies.set(policy, operator=True)
         except PolicyInvalid as error:
             raise ParameterInvalid(str(error)) from error
-        await self._broker.policies.set(policy, operator=True)
 
     async def _set_limits(self, vhost: str, name: str, value: JsonValue) -> None:
         if name != LIMITS_NAME:

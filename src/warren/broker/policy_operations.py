@@ -23,9 +23,10 @@ from warren.metadata.store import (
     Record,
 )
 from warren.model.records import Policy
+from warren.model.regular_expressions import InvalidPattern, compile_pattern
 from warren.policy.explaining import Explanation
 from warren.policy.matching import PolicySet
-from warren.policy.validation import require_valid
+from warren.policy.validation import pattern_refused, require_valid
 
 if TYPE_CHECKING:
     from warren.broker.vhost import VirtualHost
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # How often somebody else may be quicker before we give up.
 ATTEMPTS_MAX: Final = 32
 OBJECTS_COMPARED_PER_TURN: Final = 64
+NAMES_TRIED_PER_TURN: Final = 256
 
 
 class NoSuchPolicy(AdminError):
@@ -56,6 +58,7 @@ class PolicyOperations:
         require_valid(policy, operator)
         if self.get(policy.vhost, policy.name, operator) == policy:
             return
+        await self._try_out(policy)
         key = policy_key(policy.vhost, policy.name, operator)
         await self._change(policy.vhost, Put(key, encode_policy(policy)))
         policy_set(self._events, policy, operator)
@@ -79,6 +82,10 @@ class PolicyOperations:
             for compiled in reversed(self._set_of(each, operator).policies)
         ]
 
+    def problem(self, policy: Policy, operator: bool = False) -> str:
+        """Why the stored policy's pattern matches nothing; empty if there is no problem."""
+        return self._set_of(self._require_vhost(policy.vhost), operator).problem_of(policy.name)
+
     def explain_queue(self, vhost: str, name: str) -> Explanation:
         """Why the queue has the settings it has; raises KeyError."""
         return explain_queue(self._require_vhost(vhost), name)
@@ -90,8 +97,22 @@ class PolicyOperations:
         """What setting it would change, now; raises PolicyInvalid."""
         vhost = self._require_vhost(policy.vhost)
         require_valid(policy, operator)
+        await self._try_out(policy)
         wanted = self._set_of(vhost, operator).with_policy(policy)
         return await self._foresee(vhost, wanted, operator)
+
+    async def _try_out(self, policy: Policy) -> None:
+        """Raise PolicyInvalid if the pattern is too slow for the names in the virtual host."""
+        pattern = compile_pattern(policy.pattern, f"policy '{policy.name}', which was refused")
+        vhost = self._require_vhost(policy.vhost)
+        names = (*vhost.exchanges, *vhost.queues) if pattern.can_take_long else ()
+        for first in range(0, len(names), NAMES_TRIED_PER_TURN):
+            for name in names[first : first + NAMES_TRIED_PER_TURN]:
+                try:
+                    pattern.require(name.encode(errors="surrogateescape"))
+                except InvalidPattern as error:
+                    raise pattern_refused(error) from error
+            await NextTurn()
 
     async def _foresee(
         self, vhost: VirtualHost, wanted: PolicySet, operator: bool

@@ -38,11 +38,7 @@ class VhostPolicies:
             policy = None if change.record is None else decode_policy(change.record.value)
             if policy is not None and policy == find_policy(before, policy.name):
                 continue
-            after = (
-                PolicySet(before.without(key.parts[1]))
-                if policy is None
-                else (before.with_policy(policy))
-            )
+            after = before.without(key.parts[1]) if policy is None else before.with_policy(policy)
             if operator:
                 self.operator_policies = after
             else:

@@ -15,7 +15,7 @@ from typing import Final
 
 from warren.model.json_terms import JsonValue, render_json, render_mistake, render_terms
 from warren.model.records import Policy
-from warren.model.regular_expressions import InvalidPattern, compile_pattern
+from warren.model.regular_expressions import InvalidPattern, require_pattern
 from warren.policy.mirroring import mirroring_problem
 from warren.policy.values import (
     CHECKS,
@@ -121,11 +121,20 @@ def _pattern_problem(value: JsonValue) -> str | None:
     if not isinstance(value, str):
         return f"pattern should be a binary but was {render_json(value)}"
     try:
-        compile_pattern(value)
+        require_pattern(value)
     except InvalidPattern as error:
-        shown = render_mistake(error.reason, error.position, len(_NOT_A_PATTERN))
-        return f"{_NOT_A_PATTERN}{shown}"
+        return _pattern_shown(error)
     return None
+
+
+def pattern_refused(error: InvalidPattern) -> PolicyInvalid:
+    """Return the refusal of a policy because of its pattern."""
+    return PolicyInvalid([_pattern_shown(error)])
+
+
+def _pattern_shown(error: InvalidPattern) -> str:
+    shown = render_mistake(error.reason, error.position, len(_NOT_A_PATTERN))
+    return f"{_NOT_A_PATTERN}{shown}"
 
 
 def _priority_problem(value: JsonValue) -> str | None:

@@ -10,6 +10,9 @@ from broker_world import BrokerWorld, publish_to
 from warren.auth.admin import NoSuchVhost
 from warren.broker.policy_operations import NoSuchPolicy
 from warren.broker.policy_walk import OBJECTS_PER_TURN_MAX
+from warren.metadata.keys import policy_key
+from warren.metadata.policy_codec import encode_policy
+from warren.metadata.store import Put
 from warren.model.fields import Table, long, longstr
 from warren.model.records import ExchangeRecord, Policy, QueueRecord
 from warren.policy.validation import PolicyInvalid
@@ -190,3 +193,51 @@ async def test_s16_an_argument_keeps_a_queue_from_the_mode_of_a_policy(tmp_path:
             await world.broker.policies.set(Policy("/", "p", "", {"queue-mode": mode}))
             assert plain.settings.lazy is is_lazy
             assert own.settings.lazy is False
+
+
+# Taken when it is set: only names that repeat `bc` make it slow.
+SLOW = "q(?!x)([ab]c|bc)+$"
+HARD_NAME = "q" + "bc" * 120 + "!"
+TOO_SLOW = "it takes more than 20 ms to match a name"
+
+
+async def test_a_pattern_too_slow_for_a_queue_that_is_there_is_refused(tmp_path: Path) -> None:
+    async with BrokerWorld(tmp_path) as world:
+        await declare(world, HARD_NAME)
+        policy = Policy("/", "p", SLOW, {"max-length": 1})
+        for operation in (world.broker.policies.set, world.broker.policies.dry_run):
+            with pytest.raises(PolicyInvalid, match=TOO_SLOW):
+                await operation(policy)
+        assert world.broker.policies.list() == []
+
+
+async def test_a_stored_pattern_that_is_too_slow_applies_to_nothing_and_a_start_goes_on(
+    tmp_path: Path,
+) -> None:
+    policy = Policy("/", "p", SLOW, {"max-length": 1}, 1)
+    async with BrokerWorld(tmp_path) as world:
+        await world.broker.policies.set(policy)
+        await world.broker.policies.set(Policy("/", "other", "^q", {"max-length": 2}))
+        assert world.broker.policies.problem(policy) == ""
+        assert (await declare(world, HARD_NAME)).settings.max_length == 2
+        assert world.broker.policies.problem(policy) == TOO_SLOW
+        # Not tried again because some other policy changes.
+        await world.broker.policies.clear("/", "other")
+        assert world.broker.policies.problem(policy) == TOO_SLOW
+        verdict = world.broker.policies.explain_queue("/", HARD_NAME).verdicts[0]
+        assert verdict.reason == f"its pattern '{SLOW}' cannot be used: {TOO_SLOW}"
+    async with BrokerWorld(tmp_path) as world:
+        assert world.vhost.queues[HARD_NAME].settings.max_length is None
+        assert world.broker.policies.problem(policy) == TOO_SLOW
+
+
+async def test_a_stored_pattern_that_cannot_be_compiled_keeps_no_node_from_starting(
+    tmp_path: Path,
+) -> None:
+    policy = Policy("/", "p", "a(?R)?b", {"max-length": 1})
+    async with BrokerWorld(tmp_path) as world:
+        put = Put(policy_key("/", "p", False), encode_policy(policy))
+        assert await world.store.transact([], [put])
+    async with BrokerWorld(tmp_path) as world:
+        assert (await declare(world, "ab")).settings.max_length is None
+        assert world.broker.policies.problem(policy).startswith("recursion is not supported")
