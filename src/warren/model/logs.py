@@ -4,6 +4,11 @@
 
 Values with spaces or anything unprintable are quoted, so that no client can forge a line. Loggers
 are named by category; `log.<category>.level` in the configuration sets what each lets through.
+
+The same as JSON, for programs that collect logs (`log.console.formatter = json`):
+
+    {"time": "2026-08-15T20:13:44.123+00:00", "level": "info", "msg": "connection opened",
+     "domain": "connection", "peer": "127.0.0.1:53412", "user": "guest", "vhost": "/"}
 """
 
 from __future__ import annotations
@@ -12,8 +17,10 @@ import json
 import logging
 import sys
 from collections import deque
-from collections.abc import Mapping
-from typing import Final, TextIO
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from typing import Final, TextIO, TypeAlias
 
 LEVELS: Final = {
     "debug": logging.DEBUG,
@@ -23,6 +30,7 @@ LEVELS: Final = {
     "critical": logging.CRITICAL,
     "none": logging.CRITICAL + 1,
 }
+LogOutput: TypeAlias = logging.Handler
 _ROOT: Final = "warren"
 # Libraries whose complaints belong into the same stream.
 _LIBRARIES: Final = ("asyncio", "uvicorn.error")
@@ -74,23 +82,59 @@ class LineFormatter(logging.Formatter):
         return line
 
 
-def render_fact(value: object) -> str:
+class JsonFormatter(logging.Formatter):
+    """Lines that are JSON objects, with RabbitMQ's names for time, level and message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "msg": record.getMessage(),
+            "domain": record.name.removeprefix(f"{_ROOT}."),
+        }
+        facts: Mapping[str, object] = getattr(record, "facts", {})
+        for key, value in facts.items():
+            is_plain = value is None or isinstance(value, bool | int | float)
+            line.setdefault(
+                key if key not in line else f"{key}_", value if is_plain else _cut(value)
+            )
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _cut(value: object) -> str:
     text = str(value)
-    if len(text) > _FIELD_CHARS_MAX:
-        text = text[:_FIELD_CHARS_MAX] + "..."
+    return text if len(text) <= _FIELD_CHARS_MAX else text[:_FIELD_CHARS_MAX] + "..."
+
+
+def render_fact(value: object) -> str:
+    text = _cut(value)
     is_plain = text.isprintable() and text != "" and not any(char in text for char in ' "=')
     return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def configure_logs(
-    level: str = "info", categories: Mapping[str, str] | None = None, stream: TextIO | None = None
-) -> None:
-    """Send all logs to `stream` (stderr), with a level for all and others for some categories."""
+def console_output(stream: TextIO | None = None) -> LogOutput:
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LineFormatter())
+    return handler
+
+
+def configure_logs(
+    level: str = "info",
+    categories: Mapping[str, str] | None = None,
+    stream: TextIO | None = None,
+    outputs: Sequence[LogOutput] | None = None,
+) -> None:
+    """Send all logs to `outputs`, with a level for all and others for some categories.
+
+    Without `outputs`, they go to `stream` (standard error).
+    """
+    handlers = [console_output(stream)] if outputs is None else [*outputs]
     for name in (_ROOT, *_LIBRARIES):
         logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
+        logger.handlers[:] = handlers
         logger.propagate = False
         logger.setLevel(LEVELS[level] if name == _ROOT else logging.WARNING)
     for category, category_level in (categories or {}).items():
@@ -98,8 +142,23 @@ def configure_logs(
 
 
 def set_log_level(level: str) -> None:
-    """Set the level of all categories without one of their own, until the process ends."""
-    logging.getLogger(_ROOT).setLevel(LEVELS[level])
+    """Set the level of all outputs, and of categories without one of their own, until the end."""
+    logger = logging.getLogger(_ROOT)
+    logger.setLevel(LEVELS[level])
+    for output in logger.handlers:
+        output.setLevel(LEVELS[level])
+
+
+def rotate_log_files() -> int:
+    """Begin new files in place of those that are written now; return how many."""
+    files = [h for h in logging.getLogger(_ROOT).handlers if isinstance(h, RotatingFileHandler)]
+    for file in files:
+        file.acquire()
+        try:
+            file.doRollover()
+        finally:
+            file.release()
+    return len(files)
 
 
 class LogTail(logging.Handler):

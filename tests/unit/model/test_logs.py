@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from warren.model.logs import EventLog, configure_logs, render_fact
+from warren.model.logs import (
+    EventLog,
+    JsonFormatter,
+    configure_logs,
+    console_output,
+    render_fact,
+    set_log_level,
+)
 
 
 @pytest.fixture
@@ -73,3 +81,38 @@ def test_an_error_of_ours_comes_with_its_traceback(stream: io.StringIO) -> None:
     written = stream.getvalue()
     assert "[error] internal error connection=7\n" in written
     assert "RuntimeError: a bug" in written
+
+
+def test_lines_as_json_have_the_facts_under_their_names(stream: io.StringIO) -> None:
+    output = console_output(stream)
+    output.setFormatter(JsonFormatter())
+    configure_logs("info", outputs=[output])
+    EventLog("queue").warning("queue is long", queue="a b", messages=3, level="high", note="x\ny")
+    (line,) = stream.getvalue().splitlines()
+    found = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", found.pop("time"))
+    assert found == {
+        "level": "warning", "msg": "queue is long", "domain": "queue",
+        "queue": "a b", "messages": 3, "level_": "high", "note": "x\ny",
+    }  # fmt: skip
+
+
+def test_an_error_as_json_has_its_traceback_in_the_same_line(stream: io.StringIO) -> None:
+    output = console_output(stream)
+    output.setFormatter(JsonFormatter())
+    configure_logs("info", outputs=[output])
+    EventLog("node").exception("task failed", ValueError("why"))
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["traceback"].endswith("ValueError: why")
+
+
+def test_outputs_have_levels_of_their_own_until_all_are_set(stream: io.StringIO) -> None:
+    loud, quiet = console_output(stream), console_output(stream)
+    quiet.setLevel(logging.ERROR)
+    configure_logs("info", outputs=[loud, quiet])
+    EventLog("node").info("first")
+    set_log_level("debug")
+    EventLog("node").debug("second")
+    assert [line.split("] ")[1] for line in stream.getvalue().splitlines()] == [
+        "first", "second", "second",
+    ]  # fmt: skip

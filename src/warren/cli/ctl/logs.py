@@ -40,12 +40,14 @@ def log_tail_stream(call: Call) -> Answer:
 
 
 def rotate_logs(call: Call) -> Answer:
-    files = call.api.get("nodes", call.node).get("log_files", [])
-    raise error(
-        "This command does not rotate logs anymore [deprecated]: the log goes to "
-        f"{', '.join(files)}; whoever reads that rotates it (journald, Docker, logrotate with "
-        "copytruncate)"
-    )
+    call.announce(f"Rotating logs for node {call.node} ...")
+    rotated = call.api.post("warren", "nodes", call.node, "log-rotation", body={})["rotated"]
+    if not rotated:
+        raise error(
+            "the log goes to standard error only: what reads it rotates it (journald, Docker), or "
+            "set log.file in rabbitmq.conf"
+        )
+    return None
 
 
 def _asked(call: Call, **query: str) -> dict[str, Any]:
