@@ -20,7 +20,9 @@ from bench.cluster_start import QUEUES, cluster_starts
 from bench.compare import compare
 from bench.declaring import declaring
 from bench.failover import failovers
+from bench.fairness import fairness
 from bench.idle import idle
+from bench.idle_cost import idle_cost
 from bench.ingesting import MESSAGES as INGEST_MESSAGES
 from bench.ingesting import ingesting
 from bench.load import tool
@@ -37,8 +39,9 @@ from bench.sync import MESSAGES as SYNC_MESSAGES
 from bench.sync import synchronising
 
 GROUPS: Final = (
-    "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "remote", "declare",
-    "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest", "paging",
+    "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "idle-cost", "remote",
+    "declare", "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest", "paging",
+    "fairness",
 )  # fmt: skip
 
 
@@ -55,7 +58,9 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'bodies':<8} large bodies to ten queues: kept once, or in each queue\n"
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
+        f"  {'fairness':<8} another client's confirms while one does something large\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
+        f"  {'idle-cost':<8} CPU, calls and wake-ups of a message at 1 to 10 000 msg/s\n"
         f"  {'pipeline':<8} queues as DataFrames: what Spark's source and sink cost\n"
         f"  {'ingest':<8} {INGEST_MESSAGES:,} messages by a stream into a lake, and the memory\n"
         "clusters of three nodes (Warren's need etcd):\n"
@@ -79,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--ingest-messages", type=int, default=INGEST_MESSAGES, help="of ingest (%(default)s)"
     )
     parser.add_argument(
-        "--share", type=float, default=1.0, help="of the messages of paging (%(default)s)"
+        "--share", type=float, default=1.0, help="of the messages of paging, fairness (%(default)s)"
     )
     parser.add_argument("--rows", type=int, default=ROWS, help="of pipeline (%(default)s)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
@@ -136,6 +141,10 @@ def measure_clusters(
     say: Callable[[str], None],
 ) -> list[Table]:
     tables = []
+    if "fairness" in names:
+        tables.append(fairness(starters, options.share, say))
+    if "idle-cost" in names:
+        tables += idle_cost(options.seconds, say)
     if "remote" in names:
         tables.append(remote(starters, options.repeats, options.seconds, say))
     if "declare" in names:
