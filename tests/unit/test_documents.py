@@ -1,6 +1,7 @@
 """Whatever a document tells people to run is run by a test, or says why not.
 
-These run it: tests/guides, tests/cluster/test_readme.py, tests/spark/test_guides.py.
+These run it: tests/guides, tests/cluster/test_readme.py, tests/spark/test_guides.py,
+tests/auth_backends/test_guide.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ NOT_RUN: Final = {
 # The others with something to run. A new one needs a test in tests/guides.
 RUN: Final = {
     "README.md",
+    "docs/AUTH.md",
     "docs/OPERATIONS.md",
     "docs/PIPELINE.md",
     "docs/STREAMS.md",

@@ -13,6 +13,7 @@ from typing import Final
 from warren.auth.directory import Directory
 from warren.auth.passwords import verify
 from warren.auth.permissions import Access, ResourceKind, TopicAccess, permits_topic
+from warren.auth.questions import Question
 from warren.auth.users import (
     MAX_CHANNELS,
     MAX_CONNECTIONS,
@@ -33,7 +34,12 @@ DECISIONS_MAX: Final = 16_384
 LOOPBACK_USERS: Final = frozenset({"guest"})
 
 # The default exchange has no name of its own that a pattern could match.
-_DEFAULT_EXCHANGE: Final = "amq.default"
+DEFAULT_EXCHANGE: Final = "amq.default"
+
+# Tells of logins, connections and queues of all virtual hosts, and is always there. In RabbitMQ it
+# comes with a plug-in, and is open to whoever may read from it.
+_EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
+_TAGS_FOR_EVENTS: Final = frozenset({"monitoring", "administrator"})
 
 _BLANK_PASSWORD: Final = (
     "user '{}' attempted to log in with a blank password, which is prohibited by the internal "
@@ -64,15 +70,19 @@ class AccessControl:
     # Logging in.
 
     def authenticate(self, name: str, password: bytes | None, peer_is_loopback: bool) -> User:
-        """Without a password, `name` is known to be right: a certificate says so."""
+        """Return an internal user. Without a password `name` is proved by a certificate."""
         if password == b"":
             raise LoginRefused(_BLANK_PASSWORD.format(name))
         user = self.directory.user(name)
         if user is None or not (password is None or _is_of(user, password)):
             raise LoginRefused(f"user '{name}' - invalid credentials")
+        self.require_place(name, peer_is_loopback)
+        return user
+
+    def require_place(self, name: str, peer_is_loopback: bool) -> None:
+        """Raise LoginRefused for a user that may connect from this machine only."""
         if not peer_is_loopback and self.is_loopback_only(name):
             raise LoginRefused(f"user '{name}' can only connect via localhost")
-        return user
 
     def is_loopback_only(self, name: str) -> bool:
         return name in self._loopback_users
@@ -95,10 +105,22 @@ class AccessControl:
                 f"user connection limit ({limit}) is reached"
             )
 
-    def require_vhost(self, user: User, vhost: str) -> None:
+    def require_vhost(self, user: User, vhost: str, peer: str = "") -> None:
+        """Raise HardError 530, or AnswerPending; `peer` is the client's address."""
         self._require_vhost_exists(vhost)
-        if self.directory.permission(user.name, vhost) is None:
-            raise not_allowed(f"access to vhost '{vhost}' refused for user '{user.name}'")
+        refusal = f"access to vhost '{vhost}' refused for user '{user.name}'"
+        if user.authorization is not None:
+            verdict = user.authorization.verdict(Question("vhost", vhost, peer=peer))
+            if not verdict.is_permitted:
+                raise not_allowed(refusal + verdict.explanation)
+        elif self.directory.permission(user.name, vhost) is None:
+            raise not_allowed(refusal)
+
+    def may_enter(self, user: User, vhost: str, peer: str = "") -> bool:
+        """True if the user could open a connection to the virtual host."""
+        if user.authorization is None:
+            return self.directory.permission(user.name, vhost) is not None
+        return user.authorization.verdict(Question("vhost", vhost, peer=peer)).is_permitted
 
     def require_room_for_channel(self, user: User, channels_of_user: int) -> None:
         limit = self.user_channels_max(user.name)
@@ -114,10 +136,20 @@ class AccessControl:
         self, user: User, vhost: str, resource: ResourceKind, name: str, permission: Access
     ) -> None:
         if not name and resource == "exchange":
-            name = _DEFAULT_EXCHANGE
-        if not self._is_permitted((user.name, vhost, resource, name, permission)):
+            name = DEFAULT_EXCHANGE
+        explanation = ""
+        if user.authorization is not None:
+            question = Question(resource, vhost, name, permission)
+            verdict = user.authorization.verdict(question)
+            is_permitted, explanation = verdict.is_permitted, verdict.explanation
+        else:
+            is_permitted = self._is_permitted((user.name, vhost, resource, name, permission))
+        if name == _EVENT_EXCHANGE and permission == "read":
+            is_permitted = is_permitted and not _TAGS_FOR_EVENTS.isdisjoint(user.tags)
+        if not is_permitted:
             raise access_refused(
-                f"access to {resource} '{name}' in vhost '{vhost}' refused for user '{user.name}'"
+                f"access to {resource} '{name}' in vhost '{vhost}' refused for user "
+                f"'{user.name}'{explanation}"
             )
 
     def require_topic(  # noqa: PLR0913 - a topic has this many coordinates
@@ -131,6 +163,15 @@ class AccessControl:
         client_id: str = "",
     ) -> None:
         """For topic exchanges only; without a row everything is permitted."""
+        if user.authorization is not None:
+            question = Question("topic", vhost, exchange, permission, routing_key)
+            verdict = user.authorization.verdict(question)
+            if not verdict.is_permitted:
+                raise access_refused(
+                    f"access to topic '{routing_key}' in {describe_exchange(exchange, vhost)} "
+                    f"refused for user '{user.name}'{verdict.explanation}"
+                )
+            return
         row = self.directory.topic_permission(user.name, vhost, exchange)
         if row is not None and not permits_topic(row, permission, routing_key, client_id):
             raise access_refused(

@@ -29,8 +29,8 @@ from warren.auth.codec import (
 )
 from warren.auth.directory import ACCESS_KINDS
 from warren.auth.passwords import ALGORITHMS, SHA256, hash_password
-from warren.auth.patterns import Pattern
-from warren.auth.permissions import CompiledPermission, Permission, TopicPermission
+from warren.auth.patterns import require_usable
+from warren.auth.permissions import Permission, TopicPermission
 from warren.auth.users import ADMINISTRATOR, USER_LIMITS, VHOST_LIMITS, User, Vhost
 from warren.metadata import keys
 from warren.metadata.keys import KeyKind
@@ -214,7 +214,7 @@ class AccessAdmin:
 
     async def set_permissions(self, permission: Permission) -> None:
         """Raises patterns.InvalidPattern."""
-        CompiledPermission(permission)
+        require_usable(permission.configure, permission.write, permission.read)
         key = keys.permission_key(permission.vhost, permission.user)
         put = Put(key, encode_permission(permission))
         await self._change_owned([permission.user], [permission.vhost], [put])
@@ -225,8 +225,7 @@ class AccessAdmin:
 
     async def set_topic_permissions(self, permission: TopicPermission) -> None:
         """Raises patterns.InvalidPattern; the variables stand for themselves while checking."""
-        for text in (permission.write, permission.read):
-            Pattern(text)
+        require_usable(permission.write, permission.read)
         user, vhost = permission.user, permission.vhost
         key = keys.topic_permission_key(vhost, user, permission.exchange)
         put = Put(key, encode_topic_permission(permission))
@@ -254,7 +253,8 @@ class AccessAdmin:
         permission = Permission(
             default.user, default.vhost, default.configure, default.write, default.read
         )
-        CompiledPermission(permission)  # raises InvalidPattern before anything is stored
+        # Raises InvalidPattern before anything is stored.
+        require_usable(permission.configure, permission.write, permission.read)
         vhost = Vhost(default.vhost, "Default virtual host")
         await self._store.transact(
             [Check(seeded.key, 0)],

@@ -12,6 +12,7 @@ import msgspec
 
 from warren.auth.permissions import Permission, TopicPermission
 from warren.auth.users import User, Vhost
+from warren.model.unreadable import UNREADABLE
 
 LAYOUT: Final = 1
 
@@ -65,7 +66,7 @@ _S = TypeVar("_S", bound=_Stored)
 def _decode(data: bytes, shape: type[_S]) -> _S:
     try:
         stored = msgspec.json.decode(data, type=shape)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise UnreadableAccessRecord(str(error)) from error
     if stored.layout > LAYOUT:
         raise UnreadableAccessRecord(f"layout {stored.layout} is newer than {LAYOUT}")

@@ -43,10 +43,11 @@ class CompiledPermission:
 
     def __init__(self, record: Permission) -> None:
         self.record = record
+        owner = f"permissions of user '{record.user}' in vhost '{record.vhost}'"
         self._patterns: dict[Access, Pattern] = {
-            "configure": Pattern(record.configure),
-            "write": Pattern(record.write),
-            "read": Pattern(record.read),
+            "configure": Pattern(record.configure, owner),
+            "write": Pattern(record.write, owner),
+            "read": Pattern(record.read, owner),
         }
 
     def permits(self, access: Access, name: str) -> bool:
@@ -73,6 +74,6 @@ def _expanded(text: str, vhost: str, user: str, client_id: str) -> Pattern | Non
         quoted = client_id.replace("\\E", "\\E\\\\E\\Q")
         expanded = expanded.replace("{client_id}", f"\\Q{quoted}\\E")
     try:
-        return Pattern(expanded)
+        return Pattern(expanded, f"topic permissions of user '{user}' in vhost '{vhost}'")
     except InvalidPattern:
         return None

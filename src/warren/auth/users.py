@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from warren.auth.passwords import SHA256
+
+if TYPE_CHECKING:
+    from warren.auth.authorization import Authorization
+    from warren.auth.backends import Attempt
 
 # May publish with a user-id property that is not its own name.
 IMPERSONATOR: Final = "impersonator"
@@ -31,6 +35,12 @@ class User:
     hashing_algorithm: str = SHA256
     tags: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=lambda: NO_LIMITS, hash=False)
+    origin: str = ""
+    """Name of the backend that let the user in; empty for the internal one."""
+    authorization: Authorization | None = field(default=None, compare=False, repr=False)
+    """Asked for permissions, in place of the internal backend; None: that one is asked."""
+    proof: Attempt | None = field(default=None, compare=False, repr=False)
+    """Login of a user of another backend: another node of the cluster repeats it, if asked."""
 
     @property
     def may_impersonate(self) -> bool:

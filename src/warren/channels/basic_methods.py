@@ -15,6 +15,13 @@ from warren.channels.names import arguments_of, queue_or_last
 from warren.channels.reply_registry import DIRECT_REPLY_TO
 from warren.channels.reply_to import consume_replies, stop_replies
 from warren.channels.retry_while_moving import ask
+from warren.channels.settling import (
+    SETTLED_AT_ONCE_MAX,
+    nack_in_slices,
+    queues_of,
+    recover_in_slices,
+    require_may_return,
+)
 from warren.channels.transaction import Settlement, settle
 from warren.model.errors import SoftError, not_allowed, not_implemented, precondition_failed
 from warren.queues.arguments import QueueType, consumer_priority, validate_consumer_arguments
@@ -179,8 +186,8 @@ def _got(channel: Channel, queue: AbstractQueue, fetched: Fetched, no_ack: bool)
     return None
 
 
-def nack(channel: Channel, method: commands.Basic.Nack) -> None:
-    _settle(channel, method.delivery_tag, method.multiple, method.requeue)
+def nack(channel: Channel, method: commands.Basic.Nack) -> Coroutine[Any, Any, None] | None:
+    return _settle(channel, method.delivery_tag, method.multiple, method.requeue)
 
 
 def reject(channel: Channel, method: commands.Basic.Reject) -> None:
@@ -191,22 +198,34 @@ def ack(channel: Channel, method: commands.Basic.Ack) -> None:
     channel.ack(method.delivery_tag, method.multiple)
 
 
-def recover(channel: Channel, method: commands.Basic.Recover) -> Method:
-    recover_async(channel, method)
+async def recover(channel: Channel, method: commands.Basic.Recover) -> Method:
+    await recover_async(channel, method)
     return commands.Basic.RecoverOk()
 
 
-def recover_async(
+async def recover_async(
     channel: Channel, method: commands.Basic.Recover | commands.Basic.RecoverAsync
 ) -> None:
     if not method.requeue:
         raise not_implemented("requeue=false")
-    channel.deliveries.settle_requeued(channel.deliveries.take_all())
+    deliveries = channel.deliveries
+    if len(deliveries.unacked) <= SETTLED_AT_ONCE_MAX:
+        deliveries.settle_requeued(deliveries.take_all())
+        return
+    await recover_in_slices(channel)
 
 
-def _settle(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
-    _require_may_return(channel, tag, multiple)
+def _settle(
+    channel: Channel, tag: int, multiple: bool, requeue: bool
+) -> Coroutine[Any, Any, None] | None:
     settlement = Settlement.REQUEUE if requeue else Settlement.REJECT
+    deliveries = channel.deliveries
+    if not tag or tag in deliveries.unacked:  # else that is complained about below
+        first = deliveries.settled_below if multiple else tag
+        last = tag if tag or not multiple else deliveries.next_tag - 1
+        if channel.transaction is None and last - first >= SETTLED_AT_ONCE_MAX:
+            return nack_in_slices(channel, settlement, first, last)
+        require_may_return(queues_of(channel, first, last))
     try:
         if channel.transaction is not None:
             channel.transaction.settle(settlement, tag, multiple)
@@ -214,22 +233,7 @@ def _settle(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
             settle(channel, settlement, channel.deliveries.take(tag, multiple))
     except UnknownDeliveryTag as error:
         raise precondition_failed(str(error)) from None
-
-
-def _require_may_return(channel: Channel, tag: int, multiple: bool) -> None:
-    """Nothing goes back to a stream, for it never left."""
-    deliveries = channel.deliveries
-    if tag and tag not in deliveries.unacked:
-        return  # which is complained about by whoever looks for it
-    first = deliveries.settled_below if multiple else tag
-    last = tag if tag or not multiple else deliveries.next_tag - 1
-    for each in range(first, last + 1):
-        queued = deliveries.unacked.get(each)
-        queue = None if queued is None else queued.holder.queue
-        if queue is not None and queue.settings.queue_type is QueueType.STREAM:
-            raise not_implemented(
-                f"basic.nack and basic.reject not supported by stream queues {queue.record}"
-            )
+    return None
 
 
 def _cancelled_by_server(channel: Channel, consumer: Consumer) -> None:

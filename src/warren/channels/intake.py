@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from warren.auth.questions import AnswerPending
 from warren.channels.channel import Channel
 from warren.model.errors import AmqpError
 from warren.wire.codec import Ack, Message
@@ -35,6 +36,9 @@ class Intake:
                 position = self.run(events, position)
             except AmqpError as error:
                 position = self.failed(events, error)
+            except AnswerPending as pending:
+                position = self.position  # it comes again when the answer is known
+                self.session.wait_for(pending)
         self.settle()
         return position
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pamqp import commands
 
+from warren.auth.questions import once_answered
 from warren.broker.predeclared import require_not_default
 from warren.channels.channel import Channel
 from warren.channels.names import arguments_of, clean_name, queue_or_last
@@ -36,6 +37,8 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Method | 
             lambda: _declared(channel, vhost.lookup_queue(name, connection_id), nowait),
         )
     record = _record(channel, method, name)
+    # Not left to whoever called this: a queue that the server names has another name next time.
+    await once_answered(lambda: _require_declarable(channel, record))
     await channel.session.host.storage_ready()
 
     async def declare_it() -> Method | None:
@@ -82,9 +85,9 @@ async def purge(channel: Channel, method: commands.Queue.Purge) -> Method | None
 
 
 def _record(channel: Channel, method: commands.Queue.Declare, name: str) -> QueueRecord:
-    """The queue as asked for, once it is clear that this user may have it."""
+    """The queue as asked for."""
     session, vhost = channel.session, channel.vhost
-    record = vhost.named(
+    return vhost.named(
         vhost.typed(
             QueueRecord(
                 vhost.name,
@@ -97,14 +100,16 @@ def _record(channel: Channel, method: commands.Queue.Declare, name: str) -> Queu
             )
         )
     )
-    name = record.name
+
+
+async def _require_declarable(channel: Channel, record: QueueRecord) -> None:
+    session, vhost, name = channel.session, channel.vhost, record.name
     session.require(channel, "queue", name, "configure")
     if name not in vhost.queues:
         dead_letter_exchange = dead_letter_exchange_of(record)
         if dead_letter_exchange is not None:
             session.require(channel, "queue", name, "read")
             session.require(channel, "exchange", dead_letter_exchange, "write")
-    return record
 
 
 def _declare_reply_address(channel: Channel, name: str, nowait: bool) -> Method | None:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pamqp import commands
 
 from warren.auth.permissions import Access, ResourceKind, TopicAccess
+from warren.auth.questions import AnswerPending
 from warren.broker.events import ACTING_USER
+from warren.channels.answered import call_answered, renew_secret
 from warren.channels.channel import Channel
 from warren.channels.channel_events import channel_closed, channel_created
 from warren.channels.closing import release_channel, tell_confirms
@@ -44,6 +46,7 @@ from warren.wire.methods import Method, decode_method, encode_method, method_ids
 if TYPE_CHECKING:
     pass
 
+UPDATE_SECRET: Final = (10, 70)
 CHANNEL_OPEN: Final = (20, 10)
 CHANNEL_CLOSE: Final = (20, 40)
 CHANNEL_CLOSE_OK: Final = (20, 41)
@@ -133,8 +136,15 @@ class Session:
             self.forget_channel(channel)
 
     def close_overdue_channels(self, now_ms: int) -> None:
-        """consumer_timeout: a client that holds a delivery for too long loses the channel."""
+        """Close channels of clients that hold a delivery for too long (consumer_timeout).
+
+        Permissions that a remote backend has given are asked for again from here on.
+        """
         timeout_ms = self.host.consumer_timeout_ms
+        if self.user.authorization is not None:
+            self.forget_permissions()
+        if not timeout_ms:
+            return
         for channel in list(self.channels.values()):
             oldest = next(iter(channel.deliveries.unacked.values()), None)
             if oldest is not None and now_ms - oldest.delivered_at_ms > timeout_ms:
@@ -165,10 +175,51 @@ class Session:
         if isinstance(method, commands.Connection.Close):
             self.host.close_by_client()
         elif isinstance(method, commands.Connection.UpdateSecret):
-            ok = commands.Connection.UpdateSecretOk()
-            self.output.method(0, encode_method(ok))
+            self._update_secret(method)
         else:
             raise channel_error("unexpected method in connection state running")
+
+    def _update_secret(self, method: commands.Connection.UpdateSecret) -> None:
+        """Internal users have no secret that ends, so theirs is taken without effect."""
+        if self.user.authorization is None:
+            self.output.method(0, encode_method(commands.Connection.UpdateSecretOk()))
+            return
+        secret = method.new_secret or b""  # pamqp says str; our decoder puts bytes there
+        self.intake.is_suspended = True
+        self.host.run(self._renew(secret if isinstance(secret, bytes) else secret.encode()))
+
+    async def _renew(self, secret: bytes) -> None:
+        try:
+            user = await renew_secret(self.user, secret)
+            if not self.intake.is_closed:
+                self.user = user
+                self.host.user_changed(user)
+                self.forget_permissions()
+                self.output.method(0, encode_method(commands.Connection.UpdateSecretOk()))
+        except HardError as error:
+            if not self.intake.is_closed:
+                self.fail(0, error, UPDATE_SECRET)
+        finally:
+            self.intake.is_suspended = False
+            self._send_news()
+
+    def forget_permissions(self) -> None:
+        """Have permissions checked again, those of routes that are known included."""
+        for channel in self.channels.values():
+            channel.settle_run()
+            channel.forget_routes()
+
+    def wait_for(self, pending: AnswerPending) -> None:
+        """Suspend until a backend has answered; then the intake tries the same event again."""
+        self.intake.is_suspended = True
+        self.host.run(self._await_answer(pending))
+
+    async def _await_answer(self, pending: AnswerPending) -> None:
+        try:
+            await pending.ask()
+        finally:
+            self.intake.is_suspended = False
+            self._send_news()
 
     def _handle_channel_method(self, event: MethodFrame, ids: tuple[int, int]) -> None:
         channel = self.channels.get(event.channel)
@@ -202,7 +253,10 @@ class Session:
         handler = HANDLERS.get(type(method))
         if handler is None:
             raise command_invalid("unimplemented method")
-        result = handler(channel, method)
+        if self.user.authorization is None:
+            result = handler(channel, method)
+        else:
+            result = call_answered(handler, channel, method)
         if isinstance(result, Coroutine):  # compiled ones too
             self.intake.is_suspended = True
             self.host.run(self._finish(channel, result, ids))

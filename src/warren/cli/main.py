@@ -79,7 +79,9 @@ ConfigPath = Annotated[
 Metadata = Annotated[
     str,
     typer.Option(
-        metavar="STORE", help="Where users and topology are kept: sqlite, or etcd://HOST:PORT,..."
+        metavar="STORE",
+        envvar="WARREN_METADATA",
+        help="Where users and topology are kept: sqlite, or etcd://HOST:PORT,...",
     ),
 ]
 ClusterSecret = Annotated[
@@ -131,7 +133,7 @@ def cluster(
     """Start etcd and some nodes on this machine, say how to use them, and stop them with Ctrl-C."""
     from warren.cli.cluster import run_cluster
 
-    _check_metadata("etcd://127.0.0.1", "one is made")
+    _require_cluster_packages()
     run_cluster(data_dir, nodes)
 
 
@@ -151,10 +153,10 @@ def demo(
 
     Ends by itself, with code 0 if every confirmed message was read back.
     """
-    from warren.cli.demo.program import MembershipGoals, run_demo
+    from warren.cli.demo.program import DemoOptions, run_demo
 
-    _check_metadata("etcd://127.0.0.1", "one is made")
-    raise typer.Exit(run_demo(MembershipGoals(seconds, rate, spark, open_page, stay)))
+    _require_cluster_packages()
+    raise typer.Exit(run_demo(DemoOptions(seconds, rate, spark, open_page, stay)))
 
 
 @app.command()
@@ -187,11 +189,18 @@ def check_config(
 
     An advanced.config beside it is read as well, as by 'warren server --config FILE'.
     """
+    import asyncio
+
     from warren.config.reference import shown
     from warren.config.settings import settings as known
+    from warren.server.backends.choosing import UnusableBackend, require_usable
 
     files = _config_files(file)
     read = _read(files)
+    try:
+        asyncio.run(require_usable(read.config()))
+    except UnusableBackend as error:
+        _fail(str(error), EXIT_CONFIG)
     for setting in known().values():
         if setting.key in read.said:
             value = "(secret)" if setting.is_secret else shown(read.said[setting.key])
@@ -301,6 +310,7 @@ def _bound_to(address: str, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, 
 
 
 def _check_metadata(metadata: str, cluster_secret: str) -> None:
+    from warren.config.settings import SECRET_CHARS_MIN
     from warren.metadata.etcd_address import BadEtcdAddress, parse_etcd_address
 
     if metadata == "sqlite":
@@ -315,6 +325,16 @@ def _check_metadata(metadata: str, cluster_secret: str) -> None:
             "at all nodes",
             EXIT_CONFIG,
         )
+    if len(cluster_secret) < SECRET_CHARS_MIN:
+        _fail(
+            f"the cluster's secret has {len(cluster_secret)} characters: choose one with "
+            f"{SECRET_CHARS_MIN} or more, at all nodes, such as `openssl rand -hex 32` prints",
+            EXIT_CONFIG,
+        )
+    _require_cluster_packages()
+
+
+def _require_cluster_packages() -> None:
     if find_spec("hpack") is None:
         _fail(
             "--metadata etcd://... needs more packages: pip install 'warren[cluster]'", EXIT_CONFIG

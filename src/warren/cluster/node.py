@@ -131,7 +131,7 @@ class ClusterNode:
             LinkDown: self._link_changed,
             LinkGivenUp: self._link_changed,
             ProcessGone: self._link_changed,
-            FrameArrived: lambda event: self._frame_arrived(event.body),
+            FrameArrived: self._frame_arrived,
             NewsArrived: lambda event: self._news_arrived(event.news),
             MasterMissing: lambda event: self._clients.locate(event.name, event.node),
             CommitAnswered: lambda event: self._effects.answer(event.token, event.is_stored),
@@ -319,9 +319,9 @@ class ClusterNode:
             self._follow_invitation(name)
         self._plan_all()
 
-    def _frame_arrived(self, body: bytes) -> None:
+    def _frame_arrived(self, event: FrameArrived) -> None:
         try:
-            frame, payloads = decode_frame(body)
+            frame, payloads = decode_frame(event.body)
         except MalformedFrame as error:
             _log.warning("frame of a mirrored queue cannot be decoded", reason=error)
             return

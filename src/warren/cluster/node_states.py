@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import msgspec
 
+from warren.model.unreadable import UNREADABLE
+
 
 class Listener(msgspec.Struct, frozen=True):
     protocol: str
@@ -40,5 +42,5 @@ def decode_state(data: bytes) -> NodeState:
     """Nothing is known of what another version wrote in a way that we cannot read."""
     try:
         return msgspec.json.decode(data, type=NodeState)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return NodeState()

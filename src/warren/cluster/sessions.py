@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from warren.metadata.store import MetadataError
+from warren.model.unreadable import UNREADABLE
 
 # How long a node may be out of touch with the store. Shorter finds dead nodes sooner; longer
 # forgives longer pauses of a machine.
@@ -50,5 +51,5 @@ def decode_session(data: bytes) -> Session | None:
     """None for what another version wrote in a way that we cannot read."""
     try:
         return msgspec.json.decode(data, type=Session)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

@@ -27,6 +27,8 @@ class Setting:
     combine: Callable[[dict[str, object]], object] | None = None
     attribute: str = ""
     is_secret: bool = False
+    is_deep: bool = False
+    """Members of the group may have dots in their names: `key.1.authn`."""
     part: str = ""
     """Field of the family that the setting belongs to, if any; `attribute` is the family then."""
 
@@ -49,6 +51,15 @@ def group(
     key: str, read: Reader[V], default: T, combine: Callable[[Mapping[str, V]], T], meaning: str
 ) -> T:
     declared = Setting(key, read, meaning, cast("Callable[[dict[str, object]], object]", combine))
+    return field(default=default, metadata={"setting": declared})
+
+
+def deep_group(
+    key: str, read: Reader[V], default: T, combine: Callable[[Mapping[str, V]], T], meaning: str
+) -> T:
+    """A group whose members have names with dots."""
+    whole = cast("Callable[[dict[str, object]], object]", combine)
+    declared = Setting(key, read, meaning, whole, is_deep=True)
     return field(default=default, metadata={"setting": declared})
 
 

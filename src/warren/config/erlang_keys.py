@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple, TypeAlias
 
 from warren.config.erlang_names import APPLICATIONS, RABBIT, UNUSED_KEYS
-from warren.config.erlang_terms import Atom, ListTerm, Number, Term, Text, TupleTerm
+from warren.config.erlang_terms import Atom, ListTerm, Number, Term, Text, TupleTerm, written
 from warren.config.line import Line
 
 _EXAMPLE: Final = "[{rabbit, [{heartbeat, 60}]}]."
@@ -102,6 +102,9 @@ def _unknown_application(name: str) -> str:
 
 def _replacement(application: str, entry: _Entry, source: str) -> Replacement:
     rule = _RULES.get(application, {}).get(entry.name)
+    if rule is None and application in _AUTH:
+        # What a backend does not know here is refused as an unknown key, never without effect.
+        rule = _one(f"{_AUTH[application]}.{entry.name}")
     if rule is None and (application != RABBIT or entry.name in UNUSED_KEYS):
         return Replacement((), pending=[f"{application}.{entry.name}"])
     if rule is None:
@@ -254,10 +257,54 @@ def _backends(term: Term) -> _Pairs:
         match item:
             case TupleTerm(_, (authn, authz)):
                 yield _Pair(f"auth_backends.{number}.authn", _scalar(authn), item)
-                for each in authz.items if isinstance(authz, ListTerm) else (authz,):
-                    yield _Pair(f"auth_backends.{number}.authz", _scalar(each), item)
+                others = authz.items if isinstance(authz, ListTerm) else (authz,)
+                for place, each in enumerate(others, start=1):
+                    yield _Pair(f"auth_backends.{number}.authz.{place}", _scalar(each), item)
             case _:
                 yield _Pair(f"auth_backends.{number}", _scalar(item), item)
+
+
+def _cached_backend(term: Term) -> _Pairs:
+    match term:
+        case TupleTerm(_, (authn, authz)):
+            yield _Pair("auth_cache.cached_backend.authn", _scalar(authn), term)
+            yield _Pair("auth_cache.cached_backend.authz", _scalar(authz), term)
+        case _:
+            yield _Pair("auth_cache.cached_backend", _scalar(term), term)
+
+
+def _bind(key: str) -> _Rule:
+    """Identity that binds to LDAP: `as_user`, `anon`, or `{DN, Password}`."""
+
+    def translate(term: Term) -> _Pairs:
+        match term:
+            case TupleTerm(_, (user_dn, password)):
+                yield _Pair(f"{key}.user_dn", _scalar(user_dn), term)
+                yield _Pair(f"{key}.password", _scalar(password), term)
+            case _:
+                yield _Pair(key, _scalar(term), term)
+
+    return _Rule((key,), translate)
+
+
+def _whole(key: str) -> _Rule:
+    """A term that is a value of its own, such as a query."""
+
+    def translate(term: Term) -> _Pairs:
+        yield _Pair(key, written(term), term)
+
+    return _Rule((key,), translate)
+
+
+def _key_config(term: Term) -> _Pairs:
+    https = ("peer_verification", "cacertfile", "hostname_verification", "depth", "crl_check",
+             "fail_if_no_peer_cert")  # fmt: skip
+    for name, value in _named(term):
+        if name == "algorithms":
+            yield from _members("auth_oauth2.algorithms").translate(value)
+        else:
+            prefix = "auth_oauth2.https" if name in https else "auth_oauth2"
+            yield _Pair(f"{prefix}.{name}", _scalar(value), value)
 
 
 def _partition_handling(term: Term) -> _Pairs:
@@ -341,6 +388,14 @@ def _listener_options(key: str, named: Iterable[tuple[str, Term]]) -> _Pairs:
 _WATERMARK: Final = "vm_memory_high_watermark"
 _DISK_LIMIT: Final = "disk_free_limit"
 
+_AUTH: Final = {
+    "rabbitmq_auth_backend_http": "auth_http",
+    "rabbitmq_auth_backend_cache": "auth_cache",
+    "rabbitmq_auth_backend_ldap": "auth_ldap",
+    "rabbitmq_auth_backend_oauth2": "auth_oauth2",
+}
+"""Applications of auth backends, and what their keys begin with in rabbitmq.conf."""
+
 _RULES: Final[dict[str, dict[str, _Rule]]] = {
     RABBIT: {
         "tcp_listeners": _members("listeners.tcp", _endpoint),
@@ -373,6 +428,36 @@ _RULES: Final[dict[str, dict[str, _Rule]]] = {
         "tcp_config": _http_part("management.tcp"),
         "ssl_config": _http_part("management.ssl"),
         "load_definitions": _one("load_definitions"),
+        **{
+            name: _one(f"management.{name}")
+            for name in (
+                "oauth_enabled",
+                "oauth_client_id",
+                "oauth_client_secret",
+                "oauth_provider_url",
+                "oauth_scopes",
+            )
+        },
+    },
+    "rabbitmq_auth_backend_http": {"ssl_options": _options("auth_http.ssl_options")},
+    "rabbitmq_auth_backend_cache": {
+        "cached_backend": _Rule(("auth_cache.cached_backend",), _cached_backend),
+    },
+    "rabbitmq_auth_backend_ldap": {
+        "servers": _members("auth_ldap.servers"),
+        "pool_size": _one("auth_ldap.connection_pool_size"),
+        "dn_lookup_bind": _bind("auth_ldap.dn_lookup_bind"),
+        "other_bind": _bind("auth_ldap.other_bind"),
+        "ssl_options": _options("auth_ldap.ssl_options"),
+        "vhost_access_query": _whole("auth_ldap.queries.vhost_access"),
+        "resource_access_query": _whole("auth_ldap.queries.resource_access"),
+        "topic_access_query": _whole("auth_ldap.queries.topic_access"),
+        "tag_queries": _whole("auth_ldap.queries.tags"),
+    },
+    "rabbitmq_auth_backend_oauth2": {
+        "extra_scopes_source": _one("auth_oauth2.additional_scopes_key"),
+        "preferred_username_claims": _members("auth_oauth2.preferred_username_claims"),
+        "key_config": _Rule(("auth_oauth2.jwks_url", "auth_oauth2.https"), _key_config),
     },
     "rabbitmq_prometheus": {"tcp_config": _http_part("prometheus.tcp")},
 }

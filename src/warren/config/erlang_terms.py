@@ -101,6 +101,34 @@ def read_erlang_term(content: str) -> Term:
     return term
 
 
+def read_any_term(content: str) -> Term:
+    """Return the one term that a text consists of, with or without a dot at its end."""
+    reader = _TermReader(_tokens(content if content.rstrip().endswith(".") else f"{content}."))
+    term = reader.term(0)
+    reader.end()
+    return term
+
+
+def written(term: Term) -> str:
+    """Return a term as text that `read_any_term` reads."""
+    match term:
+        case Atom(_, name):
+            return _quoted(name, "'")
+        case Text(_, text):
+            return _quoted(text, '"')
+        case Number():
+            return term.written
+        case TupleTerm(_, items):
+            return f"{{{', '.join(map(written, items))}}}"
+        case ListTerm(_, items):
+            return f"[{', '.join(map(written, items))}]"
+
+
+def _quoted(text: str, quote: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace(quote, f"\\{quote}").replace("\n", "\\n")
+    return f"{quote}{escaped}{quote}"
+
+
 def _tokens(content: str) -> Iterator[_Token]:
     offset, line, line_start = 0, 1, 0
     while offset < len(content):

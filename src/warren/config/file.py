@@ -116,7 +116,11 @@ class _Reading:
         for declared in filter(lambda declared: is_below(declared.key), self._settings.values()):
             self._members.pop(declared.key, None)
             self._file.said.pop(declared.key, None)
-            self._file.values.pop(declared.attribute, None)
+            if declared.part and declared.attribute in self._file.values:
+                # A key of a family: the others of the family stay.
+                self._set_part(declared, declared.value_in(_DEFAULTS))
+            else:
+                self._file.values.pop(declared.attribute, None)
         self._file.pending = [key for key in self._file.pending if not is_below(key)]
 
     def _take(self, line: Line) -> None:
@@ -128,6 +132,8 @@ class _Reading:
     def _assign(self, line: Line) -> None:
         exact, (owner, _, member) = self._settings.get(line.key), line.key.rpartition(".")
         parent = self._settings.get(owner)
+        if exact is None and (deep := self._deep_group(line.key)) is not None:
+            parent, member = deep, line.key.removeprefix(f"{deep.key}.")
         if exact is not None and exact.combine is None:
             self._set(exact, exact.read(line.value))
         elif exact is not None:
@@ -142,23 +148,35 @@ class _Reading:
         else:
             raise ValueError(f"unknown key{_hint(line, self._settings)}")
 
+    def _deep_group(self, key: str) -> Setting | None:
+        for declared in self._settings.values():
+            if declared.is_deep and key.startswith(f"{declared.key}."):
+                return declared
+        return None
+
     def result(self) -> ConfigFile:
-        if self._problems:
-            raise ConfigError("\n".join(self._problems))
         for key, members in self._members.items():
             declared = self._settings[key]
             assert declared.combine is not None
-            self._set(declared, declared.combine(members))
+            try:
+                self._set(declared, declared.combine(members))
+            except ValueError as error:
+                self._problems.append(f"{key}: {error}")
+        if self._problems:
+            raise ConfigError("\n".join(self._problems))
         return self._file
 
     def _set(self, declared: Setting, value: object) -> None:
-        values, name = self._file.values, declared.attribute
         self._file.said[declared.key] = value
         if declared.part:
-            parts: Any = values.get(name, getattr(_DEFAULTS, name))
-            values[name] = replace(parts, **{declared.part: value})
+            self._set_part(declared, value)
         else:
-            values[name] = value
+            self._file.values[declared.attribute] = value
+
+    def _set_part(self, declared: Setting, value: object) -> None:
+        values, name = self._file.values, declared.attribute
+        parts: Any = values.get(name, getattr(_DEFAULTS, name))
+        values[name] = replace(parts, **{declared.part: value})
 
 
 def _lines(content: str, source: str, problems: list[str]) -> Iterator[Line]:

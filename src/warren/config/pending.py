@@ -1,6 +1,6 @@
 """Pending keys of rabbitmq.conf: understood and checked, but they change nothing here.
 
-They belong to parts that Warren does not have (log files, syslog, quorum queues' Raft) or to
+They belong to parts that Warren does not have (MQTT, syslog, quorum queues' Raft) or to
 RabbitMQ's inner life. A configuration that names them is right, so it must load; that they have no
 effect must be said, so a log line does.
 
@@ -44,18 +44,12 @@ def _by_file(key: str) -> Refusal:
     return Refusal(f"name a PEM file with {key} instead")
 
 
-_INTERNAL: Final = ("internal", "rabbit_auth_backend_internal")
 REFUSED: Final[dict[str, Refusal]] = {
     "ssl_options.cert": _by_file("ssl_options.certfile"),
     "ssl_options.cacerts.$name": _by_file("ssl_options.cacertfile"),
     "ssl_options.key.$kind": _by_file("ssl_options.keyfile"),
     "ssl_options.dh": _by_file("ssl_options.dhfile"),
     "ssl_options.psk_identity": Refusal("shared keys are not spoken here"),
-    "auth_backends.$order": Refusal(
-        "users are the internal ones only (internal): "
-        "remove other backends, and create the users that may connect",
-        _INTERNAL,
-    ),
     "password_hashing_module": Refusal(
         "new passwords are hashed with rabbit_password_hashing_sha256 only; "
         "imported hashes of other modules work without this key",
@@ -97,23 +91,25 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "tcp_listen_options.$option": text,
     "reverse_dns_lookups": switch,
     "proxy_protocol": switch,
+    # Auth backends: how they keep and log what they know, which changes nobody's access.
+    "auth_cache.cache_module": text,
+    "auth_ldap.log": one_of("true", "false", "network", "network_unsafe"),
+    "auth_ldap.idle_timeout": text,
+    "auth_ldap.anon_auth": one_of("false"),
     # Management and metrics.
     "management.$setting": text,
     "prometheus.$setting": text,
     "collect_statistics": one_of("none", "coarse", "fine"),
     "collect_statistics_interval": _COUNT,
     "definitions.$setting": text,
-    # Logs elsewhere than on stderr.
-    "log.dir": text,
+    # Logs elsewhere than on the console and in a file, and how their lines look.
     "log.default.level": _LEVEL,
     "log.mirroring.level": _LEVEL,
     "log.federation.level": _LEVEL,
     "log.upgrade.level": _LEVEL,
     "log.ra.level": _LEVEL,
-    "log.console": switch,
-    "log.file": text,
-    "log.file.level": _LEVEL,
-    "log.file.$setting": text,
+    "log.console.formatter.$setting": text,
+    "log.file.formatter.$setting": text,
     "log.syslog": switch,
     "log.syslog.$setting": text,
     "log.exchange": switch,
@@ -125,6 +121,16 @@ PENDING: Final[dict[str, Reader[object]]] = {
     "raft.$setting": text,
     "distribution_buffer_size": _COUNT,
     "product.$setting": text,
+    # Other protocols. Their listeners are not opened, so nobody is let in who should not be.
+    "mqtt.$setting": text,
+    "stomp.$setting": text,
+    "stream.$setting": text,
+    "web_mqtt.$setting": text,
+    "web_stomp.$setting": text,
+    "amqp1_0.$setting": text,
+    "stomp_ws.$setting": text,
+    "management_agent.$setting": text,
+    "trust_store.$setting": text,
 }
 
 

@@ -13,9 +13,30 @@ from pathlib import Path
 from typing import Final
 
 from warren.auth.login_guard import FAILURES_MAX_DEFAULT
+from warren.config.auth import (
+    CLIENT_TLS,
+    HTTPS_TO_KEYS,
+    INTERNAL_ONLY,
+    NO_CACHE,
+    NO_HTTP,
+    NO_LDAP,
+    NO_OAUTH2,
+    NO_PAGE_LOGIN,
+    BackendChoice,
+    CacheBackend,
+    ClientTls,
+    HttpBackend,
+    HttpsToKeys,
+    LdapBackend,
+    Oauth2Backend,
+    PageLogin,
+    backend,
+    chained,
+)
 from warren.config.declaring import (
     Setting,
     declared_in,
+    deep_group,
     family,
     group,
     in_order,
@@ -23,6 +44,7 @@ from warren.config.declaring import (
     setting,
     switched_on,
 )
+from warren.config.log_settings import NO_LOG_SETTINGS, LogSettings
 from warren.config.partition_handling import PAUSE_MINORITY, STRATEGIES
 from warren.config.tls import (
     COMMON_NAME,
@@ -38,6 +60,7 @@ from warren.config.values import (
     Endpoint,
     endpoint,
     fraction,
+    network,
     one_of,
     size_within,
     switch,
@@ -47,7 +70,6 @@ from warren.config.values import (
 from warren.flow.memory import PAGING_RATIO_DEFAULT
 from warren.flow.units import parse_size
 from warren.model.limits import MIRROR_TIMEOUT_MS
-from warren.model.logs import LEVELS
 from warren.policy.wanted_copies import SYNC_BATCH_DEFAULT
 from warren.storage.disk.sizes import DEFAULT_SIZES, StorageSizes
 
@@ -58,9 +80,10 @@ FRAME_MAX_LOWEST: Final = 4096
 FRAME_MAX_HIGHEST: Final = 16_777_216
 MESSAGE_BYTES_MAX: Final = 536_870_912
 MIB: Final = 1_048_576
+SECRET_CHARS_MIN: Final = 16
+"""A node of a cluster does not start with a shorter secret: one of these could be guessed."""
 
 _MILLISECONDS: Final = whole_number(0, 2**31 - 1)
-_LEVEL: Final = one_of(*LEVELS)
 _SHARE: Final = fraction(0.0, 1000.0)
 
 
@@ -120,6 +143,10 @@ class Config:
     )
     management_tls: ManagementTls = field(default=NO_HTTPS, metadata=family("management.ssl"))
     has_plain_http: bool = True
+    http_proxies: tuple[str, ...] = group(
+        "warren.http_proxies", network, (), in_order,
+        "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed",
+    )  # fmt: skip
     prometheus_ip: str | None = setting(
         "prometheus.tcp.ip",
         text,
@@ -129,6 +156,11 @@ class Config:
     prometheus_port: int | None = setting(
         "prometheus.tcp.port", whole_number(0, PORT_MAX), None,
         "port for Prometheus, such as 15692; without one, /metrics is on the HTTP API's port only",
+    )  # fmt: skip
+    http_metrics: str = setting(
+        "warren.http_metrics", one_of("open", "login", "none"), "open",
+        "/metrics on the HTTP API's port: open to everybody, for users with the tag monitoring or "
+        "administrator, or not there; prometheus.tcp.port is open in any case",
     )  # fmt: skip
     handshake_timeout_ms: int = setting(
         "handshake_timeout",
@@ -199,6 +231,21 @@ class Config:
         "auth_mechanisms", one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), ("PLAIN", "AMQPLAIN"), in_order,
         "SASL mechanisms offered, in order",
     )  # fmt: skip
+    auth_backends: tuple[BackendChoice, ...] = deep_group(
+        "auth_backends", backend, INTERNAL_ONLY, chained,
+        "backends that know users, tried in order: internal, http, ldap, oauth2, cache; "
+        "N.authn for logins and N.authz for permissions, if these are two",
+    )  # fmt: skip
+    auth_http: HttpBackend = field(default=NO_HTTP, metadata=family("auth_http"))
+    auth_http_tls: ClientTls = field(default=CLIENT_TLS, metadata=family("auth_http.ssl_options"))
+    auth_cache: CacheBackend = field(default=NO_CACHE, metadata=family("auth_cache"))
+    auth_ldap: LdapBackend = field(default=NO_LDAP, metadata=family("auth_ldap"))
+    auth_ldap_tls: ClientTls = field(default=CLIENT_TLS, metadata=family("auth_ldap.ssl_options"))
+    auth_oauth2: Oauth2Backend = field(default=NO_OAUTH2, metadata=family("auth_oauth2"))
+    auth_oauth2_https: HttpsToKeys = field(
+        default=HTTPS_TO_KEYS, metadata=family("auth_oauth2.https")
+    )
+    page_login: PageLogin = field(default=NO_PAGE_LOGIN, metadata=family("management"))
     login_failures_max: int = setting(
         "warren.login_failures_per_minute", whole_number(0, 1_000_000), FAILURES_MAX_DEFAULT,
         "failed logins per user and address and minute, before further ones must wait; 0: no limit",
@@ -299,16 +346,7 @@ class Config:
         "mnesia_table_loading_retry_limit", whole_number(1, 1_000_000), 10,
         "attempts of a starting node to reach the metadata store before it gives up",
     )  # fmt: skip
-    log_level: str = setting("log.console.level", _LEVEL, "info", "lowest level that is logged")
-    log_connection_level: str = setting(
-        "log.connection.level", _LEVEL, "debug", "lowest level that is logged about connections"
-    )
-    log_channel_level: str = setting(
-        "log.channel.level", _LEVEL, "debug", "lowest level that is logged about channels"
-    )
-    log_queue_level: str = setting(
-        "log.queue.level", _LEVEL, "debug", "lowest level that is logged about queues"
-    )
+    log: LogSettings = field(default=NO_LOG_SETTINGS, metadata=family("log"))
 
     @property
     def storage_sizes(self) -> StorageSizes:
@@ -317,19 +355,6 @@ class Config:
             store_file=self.store_file_bytes,
             journal_file=self.journal_file_bytes,
         )
-
-    @property
-    def log_levels(self) -> dict[str, str]:
-        """Level of each category, never below the level of the console."""
-        categories = {
-            "connection": self.log_connection_level,
-            "channel": self.log_channel_level,
-            "queue": self.log_queue_level,
-        }
-        return {
-            name: max(level, self.log_level, key=LEVELS.__getitem__)
-            for name, level in categories.items()
-        }
 
 
 def settings() -> dict[str, Setting]:

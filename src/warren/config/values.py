@@ -5,6 +5,7 @@ A reader raises ValueError with what it expects, in words that can follow "heart
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -69,6 +70,16 @@ def fraction(lowest: float, highest: float) -> Reader[float]:
         return number
 
     return read
+
+
+def network(value: str) -> str:
+    """Read an address, or a network as in 10.0.0.0/8."""
+    try:
+        if "/" in value:
+            return str(ipaddress.ip_network(value, strict=False))
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise ValueError(f"expected an address or a network, got '{value}'") from None
 
 
 def one_of(*choices: str) -> Reader[str]:

@@ -17,6 +17,7 @@ from warren.management.errors import Refusal, no_such_object
 from warren.management.page.site import Site
 from warren.management.resource import Resource
 from warren.management.routes import (
+    access_check,
     bindings,
     cluster,
     definitions,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
+    access_check.RESOURCES,
     bindings.RESOURCES,
     cluster.RESOURCES,
     definitions.RESOURCES,

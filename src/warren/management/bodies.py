@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from warren.management.errors import bad_request
+from warren.management.json_slices import NotJson, decode_json
 from warren.management.json_types import Json, JsonObject
 
-BODY_BYTES_MAX: Final = 10_000_000
+BODY_BYTES_MAX: Final = 1_000_000
+# A message that is published comes within JSON.
+PUBLISH_BYTES_MAX: Final = 10_000_000
 # A definitions file may be far larger than what one request declares.
 DEFINITIONS_BYTES_MAX: Final = 256_000_000
 
@@ -66,12 +67,13 @@ class Body:
         return value
 
 
-def parse_body(raw: bytes) -> Body:
+async def parse_body(raw: bytes) -> Body:
+    """Return the object; a large one is decoded in slices."""
     if raw in _EMPTY:
         return Body({})
     try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = await decode_json(raw)
+    except NotJson:
         raise bad_request("not_json") from None
     if isinstance(value, dict):
         return Body(value)

@@ -86,8 +86,8 @@ class Call:
 
     # What it says.
 
-    async def body(self) -> Body:
-        return parse_body(await self.raw_body())
+    async def body(self, bytes_max: int = BODY_BYTES_MAX) -> Body:
+        return await parse_body(await self.raw_body(bytes_max))
 
     async def raw_body(self, bytes_max: int = BODY_BYTES_MAX) -> bytes:
         """It comes once, and may be asked for again."""

@@ -8,6 +8,7 @@ log in to.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Iterator
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import Request
 
 from warren.auth.access import AccessControl
-from warren.auth.login_guard import LoginGuard, TooManyFailures
+from warren.auth.backends import Attempt
+from warren.auth.login_guard import TooManyFailures
+from warren.auth.questions import AnswerPending, Question
 from warren.auth.users import User
 from warren.broker.broker import Broker
 from warren.broker.vhost import VirtualHost
@@ -36,8 +39,12 @@ from warren.server.sockets import is_loopback
 
 if TYPE_CHECKING:
     from warren.management.call import Call
+    from warren.server.node import Node
 
 HTTP: Final = "http"
+VHOSTS_ASKED_AT_ONCE: Final = 8
+# Stands for the user in the count of failed logins, where a token says who that is.
+_TOKEN: Final = "(token)"
 MANAGEMENT: Final = "management"
 POLICYMAKER: Final = "policymaker"
 MONITORING: Final = "monitoring"
@@ -71,7 +78,23 @@ class Caller:
         return ADMINISTRATOR in self.user.tags or POLICYMAKER in self.user.tags
 
     def may_log_in_to(self, vhost: str) -> bool:
-        return self._access.directory.permission(self.user.name, vhost) is not None
+        """True if the user could open a connection to it; raises AnswerPending."""
+        try:
+            return self._access.may_enter(self.user, vhost)
+        except AnswerPending:
+            raise AnswerPending(self._ask_for_vhosts) from None
+
+    async def _ask_for_vhosts(self) -> None:
+        """Ask about all virtual hosts at once: a list is about to look at every one of them."""
+        room = asyncio.Semaphore(VHOSTS_ASKED_AT_ONCE)
+        authorization = self.user.authorization
+        assert authorization is not None, "internal users are known at once"
+
+        async def ask(vhost: str) -> None:
+            async with room:
+                await authorization.ask(Question("vhost", vhost))
+
+        await asyncio.gather(*(ask(vhost.name) for vhost in self._access.directory.vhosts()))
 
     def sees_vhost(self, vhost: str) -> bool:
         """Whether the list of virtual hosts shows it."""
@@ -82,28 +105,45 @@ class Caller:
         return self.is_administrator or self.may_log_in_to(vhost)
 
 
-def authenticate(
-    request: Request, broker: Broker, guard: LoginGuard, inquiry: Inquiry | None = None
-) -> Caller:
+async def authenticate(request: Request, node: Node, inquiry: Inquiry | None = None) -> Caller:
     """A node that asks for one of its callers has let that caller in itself, as has the page."""
+    access = node.broker.access
     if inquiry is not None:
-        user = broker.access.directory.user(inquiry.user)
-        if user is None:
-            raise login_failed()
-        return Caller(user, broker.access)
+        return Caller(await _vouched_for(request, node, inquiry), access)
     if (visitor := request.scope.get(VISITOR)) is not None:
-        return Caller(visitor, broker.access)
-    with _counted(broker):
+        return Caller(visitor, access)
+    with _counted(node.broker):
         name, password = _credentials(request)
-        return _let_in(_host_of(request), name, password, broker.access, guard)
+        return await _let_in(_host_of(request), name, password, node)
 
 
-def log_in(
-    request: Request, name: str, password: bytes, broker: Broker, guard: LoginGuard
-) -> Caller:
+async def _vouched_for(request: Request, node: Node, inquiry: Inquiry) -> User:
+    """Return the user whom another node has let in; one of another backend logs in here, too."""
+    user = node.broker.access.directory.user(inquiry.user)
+    if "authorization" in request.headers:
+        attempt = Attempt(*_credentials(request))
+        try:
+            user = await node.context.backends.chain.log_in(attempt)
+        except LoginRefused as refused:
+            _log.warning("HTTP access denied", peer=inquiry.peer, reason=str(refused))
+            raise login_failed() from None
+    if user is None:
+        raise login_failed()
+    return user
+
+
+def proof_of(user: User) -> dict[str, str]:
+    """Headers with which another node lets the user in, if its backend is not the internal one."""
+    if user.proof is None:
+        return {}
+    secret = user.proof.name.encode() + b":" + (user.proof.password or b"")
+    return {"authorization": f"Basic {base64.b64encode(secret).decode()}"}
+
+
+async def log_in(request: Request, name: str, password: bytes, node: Node) -> Caller:
     """By a name and a password that the request does not have in its header."""
-    with _counted(broker):
-        return _let_in(_host_of(request), name, password, broker.access, guard)
+    with _counted(node.broker):
+        return await _let_in(_host_of(request), name, password, node)
 
 
 @contextmanager
@@ -120,12 +160,13 @@ def _host_of(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
 
-def _let_in(
-    host: str, name: str, password: bytes, access: AccessControl, guard: LoginGuard
-) -> Caller:
+async def _let_in(host: str, name: str, password: bytes, node: Node) -> Caller:
+    access, guard = node.broker.access, node.context.login_guard
+    attempt = Attempt(name, password)
+    name = name or _TOKEN
     try:
         guard.require_room(host, name)
-        user = access.authenticate(name, password, peer_is_loopback=True)
+        user = await node.context.backends.chain.log_in(attempt)
     except TooManyFailures as refused:
         _log.warning("HTTP access denied", peer=host, reason=str(refused))
         raise too_many_failures(refused.wait_s) from None
@@ -152,7 +193,7 @@ def _credentials(request: Request) -> tuple[str, bytes]:
         raise EmptyRefusal(401, CHALLENGE)
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() == "bearer":
-        raise login_failed()
+        return "", encoded.strip().encode()
     try:
         decoded = base64.b64decode(encoded.strip(), validate=True)
         name, colon, password = decoded.partition(b":")
@@ -194,6 +235,7 @@ def _in_visible_vhost(call: Call) -> bool:
 
 
 _NO_VHOST: Final = "User not authorised to access virtual host"
+_READING: Final = frozenset({"GET", "HEAD"})
 _NO_OBJECT: Final = "User not authorised to access object"
 
 # Without a name, even.
@@ -210,6 +252,17 @@ POLICYMAKERS: Final = Rule(
     _NO_OBJECT,
 )
 GLOBAL_POLICYMAKERS: Final = Rule(lambda call: call.caller.is_policymaker, _NO_OBJECT)
+# Other resources ask for an administrator to change these.
+_OF_ADMINISTRATORS: Final = frozenset({"cluster_name", "internal_cluster_id"})
+
+
+def _may_use_global_parameter(call: Call) -> bool:
+    if call.request.method in _READING or call.parts["name"] not in _OF_ADMINISTRATORS:
+        return call.caller.is_policymaker
+    return call.caller.is_administrator
+
+
+GLOBAL_PARAMETER_SETTERS: Final = Rule(_may_use_global_parameter, _NO_OBJECT)
 
 
 def visible_vhosts(call: Call) -> Iterator[VirtualHost]:

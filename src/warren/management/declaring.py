@@ -66,6 +66,11 @@ def require_readable(call: Call, name: str) -> None:
     _require(call, "queue", name, "read")
 
 
+def require_configure(call: Call, queue: str) -> None:
+    """Raise AmqpError unless the caller may configure the queue."""
+    _require(call, "queue", queue, "configure")
+
+
 def readable_queue(call: Call, name: str) -> Queue:
     """To purge it, or to get from it."""
     require_readable(call, name)

@@ -35,6 +35,7 @@ from warren.model.records import (
     ExchangeRecord,
     QueueRecord,
 )
+from warren.model.unreadable import UNREADABLE
 from warren.policy.validation import PolicyInvalid, parse_policy
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def parse_definitions(raw: bytes) -> tuple[Document, str]:
             members[name] for name in ("rabbitmq_version", "rabbit_version") if name in members
         ]
         version = msgspec.json.decode(versions[0]) if versions else ""
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         raise bad_request(_NOT_JSON) from None
     return sections, version if isinstance(version, str) else ""
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from warren.auth.questions import once_answered
 from warren.broker.events import ACTING_USER
 from warren.management.audit import CHANGING_METHODS, audit
 from warren.management.call import Call
@@ -32,6 +33,7 @@ from warren.management.errors import (
 )
 from warren.management.json_types import Json
 from warren.management.listing import json_response
+from warren.management.origins import is_foreign
 from warren.management.paths import PathTree, path_parts
 from warren.management.resource import Handler, Resource
 
@@ -62,6 +64,7 @@ class Dispatch:
         peers = Peers(self._node, None if INQUIRY in scope else self._room)
         try:
             response = await self._response(request, peers)
+            response.headers["x-content-type-options"] = "nosniff"
             await response(scope, receive, send)
         finally:
             peers.leave()
@@ -86,16 +89,21 @@ class Dispatch:
         handler = resource.handler(method)
         if handler is None:
             raise EmptyRefusal(405, allowed)
+        if method in CHANGING_METHODS and is_foreign(request):
+            raise Refusal(403, "forbidden", "the request came from a page of another site")
         call = Call(self._node, request, parts, peers)
         if resource.rule.is_login_needed:
-            guard = self._node.context.login_guard
-            call.caller = authenticate(request, self._node.broker, guard, call.inquiry)
+            call.caller = await authenticate(request, self._node, call.inquiry)
             ACTING_USER.set(call.caller.user.name)  # of this request alone
-        resource.rule.require(call)
-        response = await self._answer(call, resource, handler)
+        response = await once_answered(lambda: self._permitted_answer(call, resource, handler))
         if resource.is_change and method in CHANGING_METHODS and call.inquiry is None:
             audit(call, response.status_code)
         return response
+
+    async def _permitted_answer(self, call: Call, resource: Resource, handler: Handler) -> Response:
+        """Answer if the caller may ask; raises AnswerPending before anything is changed."""
+        resource.rule.require(call)
+        return await self._answer(call, resource, handler)
 
     async def _answer(self, call: Call, resource: Resource, handler: Handler) -> Response:
         """Answer; a question about a queue that moves waits for the new master.

@@ -8,7 +8,6 @@ whole view. Long answers are sent in pieces, made one at a time.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -28,6 +27,7 @@ from warren.management.sorting import (
     skip,
     sorted_rows,
 )
+from warren.model.regular_expressions import InvalidPattern, require_pattern
 
 if TYPE_CHECKING:
     from warren.management.call import Call
@@ -210,7 +210,14 @@ def name_filter(page: Page) -> Callable[[str], bool]:
         wanted = page.name.lower()
         return lambda name: wanted in name.lower()
     try:
-        pattern = re.compile(page.name, re.IGNORECASE)
-    except (re.error, RecursionError, OverflowError):
+        require = require_pattern(page.name, is_caseless=True).require
+    except InvalidPattern:
         raise bad_request("Pagination parameters are invalid") from None
-    return lambda name: pattern.search(name) is not None
+
+    def matches(name: str) -> bool:
+        try:
+            return require(name.encode(errors="surrogateescape"))
+        except InvalidPattern as error:  # valid, and too slow
+            raise bad_request(f"Pagination parameters are invalid: {error}") from None
+
+    return matches

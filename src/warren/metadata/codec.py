@@ -20,6 +20,7 @@ from warren.model.records import (
     ExchangeRecord,
     QueueRecord,
 )
+from warren.model.unreadable import UNREADABLE
 from warren.wire.tables import MalformedTable, decode_table, encode_table
 
 LAYOUT: Final = 1
@@ -78,7 +79,7 @@ def decode_record(data: bytes) -> TopologyRecord:
         if stored.layout > LAYOUT:
             raise UnreadableRecord(f"layout {stored.layout} is newer than {LAYOUT}, which we know")
         return _record(stored)
-    except (msgspec.DecodeError, MalformedTable, binascii.Error) as error:
+    except (*UNREADABLE, MalformedTable, binascii.Error) as error:
         raise UnreadableRecord(f"{error}: {data[:80]!r}") from error
 
 

@@ -26,7 +26,7 @@ class DirectoryLock:
     def acquire(self) -> None:
         assert self._descriptor is None, "a lock is acquired once"
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise MetadataUnusable(
                 f"cannot open {self._path}: {error.strerror}; "

@@ -49,6 +49,6 @@ MIRROR_CHANNEL: Final = 65_535
 LINK_WINDOW_DELIVERIES: Final = 512
 """Deliveries to one consumer on another node that it has not passed on to its client yet."""
 
-MIRROR_TIMEOUT_MS: Final = 3_000
-"""`warren.mirror_timeout` if it is not set. A busy machine may hold up a healthy node for a second
-or two; publishers wait for a mirror that is silent."""
+MIRROR_TIMEOUT_MS: Final = 2_000
+"""`warren.mirror_timeout` if it is not set. Publishers wait for a mirror that is silent; where
+machines hold up healthy nodes for longer than a second, set more."""

@@ -40,7 +40,7 @@ from warren.cluster.leaving import HAND_OVER_MS_MAX
 from warren.cluster.lifetimes import is_only_on
 from warren.cluster.link.client import reply_desk_of
 from warren.cluster.link.control import Control, Counted, MirrorNews, OpenQueue
-from warren.cluster.link.handshake import Identity
+from warren.cluster.link.handshake import Identity, stretched
 from warren.cluster.link.publishes import LinkPublishes
 from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.node_states import Listener, NodeState
@@ -127,8 +127,8 @@ class Cluster:
         self.lock = DirectoryLock(config.data_dir)
         self._lease_file = config.data_dir / LEASE_FILE
         self._reply_desks: dict[str, RemoteQueue] = {}
-        secret = config.cluster_secret.encode()
-        me = Identity(store.namespace, self.name, new_token(), __version__, secret)
+        key = stretched(config.cluster_secret)
+        me = Identity(store.namespace, self.name, new_token(), __version__, key)
         self.shell = ClusterShell(context, store, self)
         self.node = self.shell.node
         self.view = self.shell.view

@@ -38,19 +38,14 @@ from warren.protocol.negotiation import (
     SendMethod,
     SendProtocolHeaderAndClose,
 )
-from warren.server.admission import Login
 from warren.server.connection_details import ConnectionDetails
-from warren.server.connection_events import (
-    connection_closed,
-    connection_created,
-    login_tried,
-)
+from warren.server.connection_events import connection_closed, connection_created
 from warren.server.connection_flow import ConnectionFlow
+from warren.server.connection_login import ConnectionLogin
 from warren.server.context import READ_BUFFER_BYTES, ConnectionContext, new_token
 from warren.server.handshake_reader import HandshakeReader
 from warren.server.outgoing import Outgoing
 from warren.server.read_gate import ReadGate
-from warren.server.session_services import SessionServices
 from warren.server.sockets import endpoint_of, format_peer, reset
 from warren.server.throttle import Throttle
 from warren.server.timer_wheel import WheelTimer
@@ -76,9 +71,9 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
+class AmqpConnection(ConnectionFlow, ConnectionLogin, asyncio.BufferedProtocol):
     __slots__ = (
-        "_closing_reason", "_details", "_events", "_greeting", "_heartbeat", "_landing",
+        "_closing_reason", "_details", "_events", "_heartbeat", "_landing",
         "_limits", "_outgoing", "_position", "_reading", "_session", "_state", "_throttle",
         "_timer", "_transport", "capabilities", "channel_max", "name", "output", "peer", "reader",
     )  # fmt: skip
@@ -91,6 +86,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
         self._throttle: Throttle | None = None
         self._heartbeat: Heartbeat | None = None
         self._timer: WheelTimer | None = None
+        self._expiry: WheelTimer | None = None
         self._events: list[Any] = []
         self._position = 0
         self._landing: memoryview | None = None
@@ -141,6 +137,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
             _log.info("connection closed", peer=self.peer, reason=reason)
         self._state = State.CLOSED
         self._stop_timer()
+        self._stop_expiry()
         self._events.clear()
         self._end_throttle()
         self._greeting = None
@@ -167,6 +164,8 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
             self._take(self.reader.feed(data))
         elif self._state is State.HANDSHAKE:
             self._greet(bytes(data))
+        elif self._greeting is not None:
+            self._receive_refused(bytes(data))
         elif self._state is State.CLOSING and not self.reader.has_stopped:
             self._receive_closing(self.reader.feed(data))
 
@@ -264,19 +263,6 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
 
     # Negotiation.
 
-    def _greet(self, data: bytes) -> None:
-        if self._greeting is not None:
-            for action in self._greeting.receive(data):
-                self._perform(action)
-        if self.is_open:
-            self._greeting = None
-            self._take(self.reader.feed(b""))
-
-    def _handshake_timed_out(self) -> None:
-        if self._greeting is not None:
-            for action in self._greeting.time_out():
-                self._perform(action)
-
     def _perform(self, action: Action[User]) -> None:
         match action:
             case SendMethod(method):
@@ -301,11 +287,12 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
         self._closing_reason = reason
         _log.warning("connection refused", peer=self.peer, reason=reason)
 
-    def _login_tried(self, login: Login) -> None:
-        peer = endpoint_of(self._transport.get_extra_info("peername"))
-        host = endpoint_of(self._transport.get_extra_info("sockname"))
-        is_encrypted = self._transport.get_extra_info("ssl_object") is not None
-        login_tried(self._context.broker.events, login, peer, host, is_encrypted)
+    def _receive_refused(self, data: bytes) -> None:
+        events = None if self._greeting is None else self._greeting.after_refusal(data)
+        if events is None:
+            self.abort()
+        else:
+            self._receive_closing(events)
 
     def _tuned(self, limits: Negotiated) -> None:
         self.reader.frame_max = limits.frame_max or FRAME_MAX_UNLIMITED
@@ -345,6 +332,7 @@ class AmqpConnection(ConnectionFlow, SessionServices, asyncio.BufferedProtocol):
             name=self.name or "",
         )  # fmt: skip
         connection_created(context.broker.events, self)
+        self._watch_expiry()
 
     # Work.
 

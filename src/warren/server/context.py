@@ -23,6 +23,7 @@ from warren.protocol.capabilities import server_properties
 from warren.protocol.handshake import HandshakeSettings
 from warren.protocol.sasl import KNOWN_MECHANISMS, External, Mechanism
 from warren.server.admission import Admission
+from warren.server.backends.choosing import chain_of
 from warren.server.clock import LoopClock
 from warren.server.flush_scheduler import FlushScheduler
 from warren.server.frozen import FrozenNode
@@ -61,7 +62,8 @@ class ConnectionContext:
         self.timers = TimerWheel(clock)
         self.brake = Brake(AlarmBoard(clock), clock)
         self.login_guard = LoginGuard(clock, config.login_failures_max)
-        self.admission = Admission(broker.access, broker.activity, self.login_guard)
+        self.backends = chain_of(config, broker.access, clock)
+        self.admission = Admission(self.backends.chain, broker.activity, self.login_guard)
         self.handshake_settings = _handshake_settings(config)
         self.reply_registry = ReplyRegistry()
         self.reply_desk = ReplyDesk(self.reply_registry)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from warren.model.logs import EventLog
 
 NAME_FILE: Final = "node"
 # Of a node of a cluster: which one that is.
@@ -19,6 +22,8 @@ WINDOWS_FILE: Final = "exchange-windows"
 HEADS_FILE: Final = "queue-heads"
 # What the management page signs sessions with, of a node on its own.
 PAGE_KEY_FILE: Final = "page-key"
+# Sessions of the page that were ended before their time.
+ENDED_SESSIONS_FILE: Final = "page-sessions-ended"
 # What a node makes in its directory, besides the lock that it holds while it runs.
 _OWN_FILES: Final = (
     NAME_FILE,
@@ -28,12 +33,19 @@ _OWN_FILES: Final = (
     f"{WINDOWS_FILE}*",
     f"{HEADS_FILE}*",
     f"{PAGE_KEY_FILE}*",
+    f"{ENDED_SESSIONS_FILE}*",
 )
 _OWN_DIRECTORIES: Final = ("msg_stores",)
+# Messages and hashes of passwords are nobody's business but the broker's.
+PRIVATE_UMASK: Final = 0o077
+_OTHERS: Final = 0o007
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_WRITABLE: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR})
+
+
+_log = EventLog("node")
 
 
 class DataDirectoryError(Exception):
@@ -58,7 +70,8 @@ def claim_data_directory(path: Path, node: str) -> None:
     """Make it if it is missing. What another node keeps there is not this one's to serve."""
     name_file = path / NAME_FILE
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close_to_others(path)
         owner = name_file.read_text().strip() if name_file.exists() else ""
         if not owner:
             _write_name(name_file, node)
@@ -72,6 +85,21 @@ def claim_data_directory(path: Path, node: str) -> None:
             f"the data directory {path} belongs to node {owner}, and this is {node}; "
             f"choose another with --data-dir, or start with --name {owner}"
         )
+
+
+def _close_to_others(path: Path) -> None:
+    """Take rights from a directory that was made with a careless umask, or by an older version.
+
+    A group that the operator has let in stays in; but the file with the hashes of passwords is the
+    broker's alone. A directory of another owner is left as it is.
+    """
+    for each, unwanted in [(path, _OTHERS), *((f, 0o077) for f in path.glob(f"{METADATA_FILE}*"))]:
+        found = each.stat()
+        if found.st_uid != os.geteuid() or not found.st_mode & unwanted:
+            continue
+        wanted = stat.S_IMODE(found.st_mode) & ~unwanted
+        each.chmod(wanted)
+        _log.warning("closed to other users", path=each, mode=f"{wanted:04o}")
 
 
 def check_alone(path: Path, metadata_file: str) -> None:

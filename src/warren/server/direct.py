@@ -144,6 +144,9 @@ class DirectConnection(SessionServices):
     def close_by_error(self, error: HardError, ids: tuple[int, int]) -> None:
         self._refusal = error
 
+    def user_changed(self, user: User) -> None:
+        raise AssertionError("nobody is there to renew a secret")
+
     def close_by_client(self) -> None:
         raise AssertionError("nobody is there to close it")
 

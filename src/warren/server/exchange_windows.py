@@ -17,6 +17,7 @@ import msgspec
 
 from warren.broker.vhost import VirtualHost
 from warren.model.logs import EventLog
+from warren.model.unreadable import UNREADABLE
 from warren.routing.deduplicating import SavedId
 from warren.server.data_directory import WINDOWS_FILE
 
@@ -41,7 +42,7 @@ class ExchangeWindows:
         data = await asyncio.to_thread(_take, self._path)
         try:
             windows = _DECODER.decode(data) if data else []
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             _log.warning("what exchanges remembered cannot be read", reason=error)
             return
         for saved in windows:

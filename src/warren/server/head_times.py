@@ -28,6 +28,7 @@ from warren.cluster.link.control import Counted
 from warren.model.clock import Clock
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
+from warren.model.unreadable import UNREADABLE
 from warren.queues.queue import Queue
 from warren.server.data_directory import HEADS_FILE
 
@@ -62,7 +63,7 @@ class HeadTimes:
         try:
             data = await asyncio.to_thread(_read, self._path)
             heads = _DECODER.decode(data) if data else []
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             _log.warning("ages of messages in queues are not known", reason=error)
             return
         self.known = {(vhost, queue): head_ms for vhost, queue, head_ms in heads}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import uvicorn
@@ -18,21 +18,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from warren.config.values import Endpoint
-from warren.model.logs import EventLog
-from warren.server.sockets import address_of, bind, format_peer
+from warren.server.http_protocol import CONNECTIONS_MAX, READY_PATH, HttpProtocol, limited
+from warren.server.sockets import address_of, bind
 from warren.server.tls.acceptor import TlsAcceptor, TlsSide
-from warren.server.tls.failures import TLS_CLIENT, is_client_hello
 
 METRICS_PATH: Final = "/metrics"
-READY_PATH: Final = "/api/health/checks/ready"
-CONCURRENT_REQUESTS_MAX: Final = 1_000
+# In the scope of requests to the port for Prometheus; no request can put it there.
+METRICS_PORT: Final = "warren.metrics_port"
 GRACEFUL_STOP_S: Final = 1
 BACKLOG: Final = 128
-
-_log = EventLog("management")
 
 
 def ready_route(why_not_ready: Callable[[], str]) -> Route:
@@ -53,27 +50,21 @@ def bare_application(why_not_ready: Callable[[], str]) -> Starlette:
 
 
 def metrics_only(application: ASGIApp) -> ASGIApp:
-    """What of an application the port for Prometheus shows: no more than /metrics."""
+    """Return the part of an application that the port for Prometheus shows: /metrics, to all."""
 
     async def part(scope: Scope, receive: Receive, send: Send) -> None:
         is_shown = scope["path"] == METRICS_PATH or scope["path"].startswith(METRICS_PATH + "/")
         shown = application if is_shown else Response("Not found", 404)
-        await shown(scope, receive, send)
+        await shown({**scope, METRICS_PORT: True}, receive, send)
 
     return part
 
 
-class _HttpProtocol(H11Protocol):
-    def send_400_response(self, msg: str) -> None:
-        if is_client_hello(bytes(self.conn.trailing_data[0][:2])):
-            peer = format_peer(self.transport.get_extra_info("peername"))
-            host = format_peer(self.transport.get_extra_info("sockname"))
-            _log.warning("HTTP connection refused", peer=peer, port=host, reason=TLS_CLIENT)
-        super().send_400_response(msg)
-
-
 class HttpServer:
-    """`purpose` and `settings` are for whoever reads why it cannot listen."""
+    """`purpose` and `settings` are for whoever reads why it cannot listen.
+
+    Only `proxies` are believed when they say for whom they ask (`X-Forwarded-For`).
+    """
 
     def __init__(
         self,
@@ -81,7 +72,9 @@ class HttpServer:
         purpose: str = "HTTP",
         settings: str = "--http-port or management.tcp.port",
         tls: TlsSide | None = None,
+        proxies: Sequence[str] = (),
     ) -> None:
+        self._proxies = list(proxies)
         self._tls = tls
         self._acceptor: TlsAcceptor | None = None
         self._endpoint = endpoint
@@ -101,10 +94,11 @@ class HttpServer:
 
     async def start(self, application: ASGIApp) -> None:
         assert self._socket is not None, "bind first"
+        state = ServerState()
         config = uvicorn.Config(
-            application,
+            limited(application, state.connections),
             loop="none",
-            http=_HttpProtocol,
+            http=HttpProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -112,22 +106,24 @@ class HttpServer:
             server_header=False,
             date_header=False,
             backlog=BACKLOG,
-            limit_concurrency=CONCURRENT_REQUESTS_MAX,
+            proxy_headers=bool(self._proxies),
+            forwarded_allow_ips=self._proxies,
             timeout_graceful_shutdown=GRACEFUL_STOP_S,
         )
         config.load()
         self._server = uvicorn.Server(config)
+        self._server.server_state = state
         self._server.lifespan = config.lifespan_class(config)
         await self._server.startup(sockets=[] if self._tls else [self._socket])
         if self._tls is not None:
-            self._acceptor = TlsAcceptor(self._tls, self._encrypted, CONCURRENT_REQUESTS_MAX)
+            self._acceptor = TlsAcceptor(self._tls, self._encrypted, CONNECTIONS_MAX)
             self._acceptor.listen(self._socket, BACKLOG)
 
     def _encrypted(self) -> asyncio.BaseProtocol:
         """As uvicorn makes them where it accepts connections itself."""
         server = self._server
         assert server is not None, "it is started before anybody is let in"
-        return _HttpProtocol(server.config, server.server_state, server.lifespan.state)
+        return HttpProtocol(server.config, server.server_state, server.lifespan.state)
 
     async def stop(self) -> None:
         """Lets requests finish, for a second; also right when `start` was never reached."""

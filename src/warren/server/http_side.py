@@ -43,10 +43,13 @@ class HttpSide:
 def _servers(config: Config, tls: TlsSide | None) -> dict[str, HttpServer]:
     servers, over_tls = {}, config.management_tls
     if config.has_plain_http:
-        servers["http"] = HttpServer(Endpoint(config.http_ip, config.http_port))
+        endpoint = Endpoint(config.http_ip, config.http_port)
+        servers["http"] = HttpServer(endpoint, proxies=config.http_proxies)
     if over_tls.port is not None:
         endpoint = Endpoint(over_tls.ip or config.http_ip, over_tls.port)
-        servers["https"] = HttpServer(endpoint, "HTTPS", "management.ssl.port", tls)
+        servers["https"] = HttpServer(
+            endpoint, "HTTPS", "management.ssl.port", tls, config.http_proxies
+        )
     return servers
 
 

@@ -64,6 +64,8 @@ class LinkProtocol(asyncio.Protocol):
         self.machine: Machine | None = None
         self.handshake: Callable[[Control], Control | None] | None = None
         self.on_lost: Callable[[str], None] | None = None
+        self.binding = b""
+        """Value that both ends of the TLS connection have in common; empty without TLS."""
         self.peer = "?"
         self.incarnation = ""
         self.is_refused_for_good = False
@@ -77,6 +79,7 @@ class LinkProtocol(asyncio.Protocol):
         """Time for which it had brought nothing when it was given up; 0 if that was not why."""
         self._silent_pulses = 0
         self._reason = "the other side closed it"
+        self._is_turned_away = False
         self.error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -85,6 +88,9 @@ class LinkProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are, but not by class
         self.outgoing.attach(self._transport)
+        self.binding = _binding_of(self._transport)
+        if self._is_turned_away:
+            self.refuse(self._reason)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(HANDSHAKE_S_MAX, self._too_late)
 
@@ -139,6 +145,11 @@ class LinkProtocol(asyncio.Protocol):
             self.outgoing.flush()
             self._transport.close()
 
+    def turn_away(self, reason: str) -> None:
+        """Refuse a link that may have no socket yet: then as soon as it has one."""
+        self._is_turned_away = True
+        self.refuse(reason)
+
     def abort(self, reason: str) -> None:
         self._reason = reason
         if self._transport is not None:
@@ -170,8 +181,19 @@ class LinkProtocol(asyncio.Protocol):
             self._silent_pulses = 0
             self._octets_seen = self._reader.octets
         if self._silent_pulses >= self.silent_pulses_max:
-            self.silent_ms = int(self._silent_pulses * PULSE_S * 1000)
+            # The last word came between two pulses: half a pulse before the first silent one, taken
+            # as an average.
+            self.silent_ms = int((self._silent_pulses + 0.5) * PULSE_S * 1000)
             self.abort(f"silence for {self._silent_pulses * PULSE_S:g} s")
             return
         self.say(Ping())
         self._schedule_pulse()
+
+
+def _binding_of(transport: asyncio.Transport) -> bytes:
+    """Return the first Finished message of the TLS handshake, an HMAC over all of it.
+
+    Somebody between the nodes who ends their TLS connections has two, with different ones.
+    """
+    tls = transport.get_extra_info("ssl_object")
+    return b"" if tls is None else tls.get_channel_binding("tls-unique") or b""

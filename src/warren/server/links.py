@@ -35,7 +35,7 @@ from warren.cluster.link.handshake import (
     Identity,
     ServerHandshake,
 )
-from warren.cluster.link.publishes import LinkPublishes
+from warren.cluster.link.publishes import LinkPublishes, still_asked_about
 from warren.cluster.link.remote_queue import RemoteQueue
 from warren.cluster.link.server import LinkServer
 from warren.cluster.sessions import NotWelcome
@@ -59,8 +59,9 @@ CONNECT_S_MAX: Final = 5.0
 # A node that lives but cannot be reached for so long is as good as down to clients of this one.
 LINKLESS_S_MAX: Final = 15.0
 BACKLOG: Final = 128
-# Every node asks every other over one link; more than that are strangers.
-LINKS_ACCEPTED_MAX: Final = 1_024
+# Every node asks every other over one link, and proves itself at once. When more than these have
+# not done so, the one that has been there longest has to go: strangers keep no node out.
+LINKS_ARRIVING_MAX: Final = 256
 
 _log = EventLog("link")
 
@@ -272,6 +273,7 @@ class AskedNode:
                     ssl=links.client_tls,
                 )
                 self._refusals = 0
+                handshake.binding = link.binding
                 link.say(handshake.begin())
                 return await stands
         except TimeoutError:
@@ -304,7 +306,8 @@ class Links:
         self._accepted: dict[LinkProtocol, tuple[LinkServer, ServedLink]] = {}
         # Of each node's last asker. They outlive a session: who comes back goes on counting.
         self._inboxes: dict[str, tuple[str, dict[AbstractQueue, LinkPublishes]]] = {}
-        self._arriving: set[LinkProtocol] = set()
+        # In the order in which they came; the values mean nothing.
+        self._arriving: dict[LinkProtocol, None] = {}
         self._is_leaving = False
         self._server: asyncio.Server | None = None
         self._socket: Any = None
@@ -322,7 +325,7 @@ class Links:
     def speak_tls(self, side: TlsSide | None) -> None:
         """If it is configured; before any link is made."""
         if side is not None:
-            self._tls = TlsAcceptor(side, self._accept, LINKS_ACCEPTED_MAX)
+            self._tls = TlsAcceptor(side, self._accept, LINKS_ARRIVING_MAX)
 
     @property
     def client_tls(self) -> ssl.SSLContext | None:
@@ -405,20 +408,23 @@ class Links:
     def _accept(self) -> LinkProtocol:
         link = self.new_link(is_client=False)
         handshake = ServerHandshake(self.me, secrets.token_bytes(NONCE_BYTES))
-        self._arriving.add(link)
+        self._arriving[link] = None
 
         def handle(control: Control) -> Control:
+            handshake.binding = link.binding
             answer = handshake.handle(control)
             if handshake.is_done:
                 self._serve(link, handshake)
             return answer
 
         if self._is_leaving:
-            asyncio.get_running_loop().call_soon(link.refuse, "this node is stopping")
+            link.turn_away("this node is stopping")
         link.handshake = handle
         link.on_lost = lambda reason: self._lost(link, reason)
-        if len(self._accepted) + len(self._arriving) > LINKS_ACCEPTED_MAX:
-            asyncio.get_running_loop().call_soon(link.refuse, "too many links")
+        if len(self._arriving) > LINKS_ARRIVING_MAX:
+            oldest = next(iter(self._arriving))
+            del self._arriving[oldest]
+            oldest.turn_away("too many links of nodes that have not proved themselves")
         return link
 
     def _serve(self, link: LinkProtocol, handshake: ServerHandshake) -> None:
@@ -428,11 +434,11 @@ class Links:
         self._end_older(link)
         asker, inboxes = self._inboxes.get(peer.node, ("", {}))
         if asker != peer.incarnation:
-            inboxes = {}
+            inboxes = still_asked_about(inboxes)
             self._inboxes[peer.node] = (peer.incarnation, inboxes)
         served = ServedLink(self, link)
         delegate = LinkServer(served, inboxes)
-        self._arriving.discard(link)
+        self._arriving.pop(link, None)
         self._accepted[link] = (delegate, served)
         link.begin(delegate)
 
@@ -465,7 +471,7 @@ class Links:
                 self._stop_serving(older)
 
     def _lost(self, link: LinkProtocol, reason: str) -> None:
-        self._arriving.discard(link)
+        self._arriving.pop(link, None)
         self._stop_serving(link)
         _log.info("link of another node ended", node=link.peer, reason=reason)
 

@@ -25,6 +25,7 @@ from warren.metadata.keys import KeyKind, member_key, node_key, parse_key, prefi
 from warren.metadata.store import Change, Check, Delete, Put
 from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
+from warren.model.unreadable import UNREADABLE
 from warren.server.cluster_store import ClusterStore
 from warren.server.context import ConnectionContext, new_token
 from warren.server.data_directory import MEMBER_FILE
@@ -149,7 +150,7 @@ def _read_badge(path: Path) -> Badge | None:
         return msgspec.json.decode(path.read_bytes(), type=Badge)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise NoLongerMember(
             f"{path}, which says what cluster this directory belongs to, cannot be read: {error}"
         ) from error

@@ -37,11 +37,13 @@ from warren.server.connection import AmqpConnection
 from warren.server.connection_events import alarm_changed
 from warren.server.context import ConnectionContext, new_token
 from warren.server.data_directory import (
+    ENDED_SESSIONS_FILE,
     METADATA_FILE,
     check_alone,
     check_metadata,
     claim_data_directory,
 )
+from warren.server.ended_sessions import EndedSessions
 from warren.server.exchange_windows import ExchangeWindows
 from warren.server.governor import MemoryGovernor
 from warren.server.head_times import INTERVAL_MS as HEADS_INTERVAL_MS
@@ -54,6 +56,7 @@ from warren.server.listener import (
     raise_descriptor_limit,
 )
 from warren.server.listening import listeners_of
+from warren.server.loop_watchdog import LoopWatchdog
 from warren.server.maintenance import Maintenance
 from warren.server.message_storage import MessageStorage
 from warren.server.metadata_choice import metadata_store
@@ -111,10 +114,8 @@ class Node:
             lambda: make_connection(self.context), self.connections, clock, config.tcp_backlog
         )
         self.alarms = NodeAlarms(config, self.context.brake.board, clock)
-        self.context.brake.board.listeners.append(
-            lambda change: alarm_changed(self.broker.events, change)
-        )
         self._watch_storage()
+        self.ended_sessions = EndedSessions(config.data_dir / ENDED_SESSIONS_FILE)
         self.governor = MemoryGovernor(
             self.alarms.memory, lambda: self.alarms.disk.is_alarmed, self.messages, clock
         )
@@ -130,6 +131,7 @@ class Node:
             self.broker, self.messages.counts, self.open_connections, clock
         )
         self.head_times = HeadTimes(config.data_dir, self.broker.vhosts, clock)
+        self.loop_watchdog = LoopWatchdog()
         self._parts = AsyncExitStack()
         self.http_endpoints: dict[str, Endpoint] = {}
         """By scheme; http first, if there is one."""
@@ -139,6 +141,9 @@ class Node:
         self.metrics_endpoint: Endpoint | None = None
 
     def _watch_storage(self) -> None:
+        self.context.brake.board.listeners.append(
+            lambda change: alarm_changed(self.broker.events, change)
+        )
         for credit in self.messages.credits:
             self.context.brake.watch(credit)
         self.alarms.is_disk_refusing = lambda: self.messages.is_full
@@ -212,17 +217,12 @@ class Node:
             self.cluster.links.speak_tls(tls.links.side if tls.links is not None else None)
             self.cluster.bind()
             parts.callback(self.cluster.close)
-        claim_data_directory(self.config.data_dir, self.config.name)
-        if self.cluster is None:
-            check_metadata(self.config.data_dir, METADATA_FILE)
-        else:
-            check_alone(self.config.data_dir, METADATA_FILE)
-            self.cluster.lock.acquire()
-            parts.callback(self.cluster.lock.release)
+        self._claim_directory(parts)
         self.alarms.start()
         parts.callback(self.alarms.stop)
         await self.store.open()
         parts.push_async_callback(self.store.close)
+        parts.callback(self.context.backends.close)
         if self.cluster is not None:
             await self.cluster.follow()
         await self._open_messages()
@@ -246,7 +246,17 @@ class Node:
         for prepare in self.before_clients:
             await prepare()
         await self._listener.open()
+        parts.enter_context(self.loop_watchdog)  # a start may take long turns: nobody waits yet
         self._begin_rounds(tls)
+
+    def _claim_directory(self, parts: AsyncExitStack) -> None:
+        claim_data_directory(self.config.data_dir, self.config.name)
+        if self.cluster is None:
+            check_metadata(self.config.data_dir, METADATA_FILE)
+        else:
+            check_alone(self.config.data_dir, METADATA_FILE)
+            self.cluster.lock.acquire()
+            parts.callback(self.cluster.lock.release)
 
     def _begin_rounds(self, tls: TlsSides) -> None:
         """From now on these are done every now and then."""
@@ -256,7 +266,7 @@ class Node:
         self._look_at_load(LoopLoad(self.open_connections, self._count_work, storing))
         Telemetry(self).start()
         self._renew_certificates(tls)
-        if self.config.consumer_timeout_ms:
+        if self.config.consumer_timeout_ms or not self.context.backends.chain.is_internal_only:
             self._tick_channels()
 
     def _application(self) -> Starlette:

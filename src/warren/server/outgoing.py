@@ -41,8 +41,8 @@ class Confirming(Protocol):
 
 class Outgoing:
     __slots__ = (
-        "_confirms_due", "_drained", "_fd", "_turn", "_withheld", "is_paused", "output",
-        "transport", "writes",
+        "_confirms_due", "_drained", "_fd", "_is_waiting", "_turn", "_withheld", "is_paused",
+        "output", "transport", "writes",
     )  # fmt: skip
 
     def __init__(self, frame_max: int, turn: FlushScheduler) -> None:
@@ -50,6 +50,9 @@ class Outgoing:
         self._confirms_due: list[Confirming] = []
         self._drained: asyncio.Future[None] | None = None
         self._fd = -1
+        # Whether the end of this turn will come to us. While confirms are encoded there it still
+        # is so: else the first of them would ask for another turn, and the loop go round in vain.
+        self._is_waiting = False
         self._withheld: list[bytes | memoryview] = []
         self.is_paused = False
         self.writes = 0
@@ -87,8 +90,7 @@ class Outgoing:
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def confirms_due(self, confirms: Confirming) -> None:
-        if not self._confirms_due and self.output.size == 0:
-            self._await_turn()
+        self._await_turn()
         self._confirms_due.append(confirms)
 
     def flush(self) -> None:
@@ -97,6 +99,7 @@ class Outgoing:
             due, self._confirms_due = self._confirms_due, []
             for confirms in due:
                 confirms.flush()
+        self._is_waiting = False
         self._write()
         if not self.is_paused and (self.output.is_congested or self.output.waiting):
             self._wake_consumers()
@@ -134,7 +137,9 @@ class Outgoing:
             await self._drained
 
     def _await_turn(self) -> None:
-        self._turn.add(self)
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._turn.add(self)
 
     def _write_early(self) -> None:
         self._write()

@@ -19,7 +19,9 @@ from warren.config.settings import Config
 from warren.metadata.directory_lock import DirectoryLock
 from warren.metadata.store import MetadataError
 from warren.model.logs import EventLog, configure_logs
-from warren.server.data_directory import DataDirectoryError, wipe_data_directory
+from warren.server.backends.choosing import UnusableBackend
+from warren.server.data_directory import PRIVATE_UMASK, DataDirectoryError, wipe_data_directory
+from warren.server.log_outputs import log_outputs
 from warren.server.node import Node
 from warren.server.service_manager import READY, STOPPING, tell_service_manager
 from warren.server.sockets import CannotListenError
@@ -46,7 +48,15 @@ def serve(
     make_application: Callable[[Node], Starlette] | None = None,
 ) -> None:
     """Run a node until it is told to stop. `pending` are settings given without effect."""
-    configure_logs(config.log_level, config.log_levels)
+    os.umask(PRIVATE_UMASK)
+    try:
+        outputs = log_outputs(config)
+    except OSError as error:
+        raise NodeFailedError(
+            f"the log file {error.filename} cannot be written: {(error.strerror or '').lower()}; "
+            "choose another directory with log.dir, or none with log.file = false"
+        ) from error
+    configure_logs(config.log.level, config.log.category_levels, outputs=outputs)
     for key in pending:
         _log.warning("setting has no effect in this version", key=key)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -104,7 +114,10 @@ async def _serve_until_reset(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, wishes.on_signal, number)
-    node = Node(config, make_application=make_application)
+    try:
+        node = Node(config, make_application=make_application)
+    except UnusableBackend as error:
+        raise NodeFailedError(str(error)) from error
     node.on_stop_wanted = wishes.stop
     node.on_reset_wanted = wishes.reset
     try:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from manual_clock import ManualClock
 from warren.auth.login_guard import (
     REMEMBERED_MAX,
+    USER_NAME_BYTES_MAX,
     USERS_PER_ADDRESS,
     WINDOW_MS,
     LoginGuard,
     TooManyFailures,
 )
+from warren.model.errors import LoginRefused
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
@@ -87,3 +91,29 @@ def test_no_more_are_remembered_than_there_is_room_for(guard: LoginGuard) -> Non
     for number in range(REMEMBERED_MAX + 10):
         guard.failed(f"address {number}", "alice")
     assert len(guard) == REMEMBERED_MAX
+
+
+def test_entries_that_are_over_are_removed_with_the_next_failure(
+    guard: LoginGuard, clock: ManualClock
+) -> None:
+    for number in range(100):
+        guard.failed(f"address {number}", "alice")
+    clock.advance(WINDOW_MS)
+    guard.failed(HERE, "bob")
+    assert len(guard) == 2, "for the user and for the address"
+
+
+def test_a_failure_costs_the_same_memory_however_long_the_name_was(guard: LoginGuard) -> None:
+    tracemalloc.start()
+    for number in range(100):
+        guard.failed(f"address {number}", f"{number}" + "b" * 100_000)
+    kept, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 200_000
+
+
+def test_a_name_that_no_user_can_have_is_refused_unseen(guard: LoginGuard) -> None:
+    guard.require_room(HERE, "b" * USER_NAME_BYTES_MAX)
+    with pytest.raises(LoginRefused, match=r"longer than 255 bytes") as refused:
+        guard.require_room(HERE, "b" * (USER_NAME_BYTES_MAX + 1))
+    assert len(str(refused.value)) < 200, "the log is spared the name"

@@ -87,6 +87,14 @@ def test_check_config_names_every_problem_and_fails(tmp_path: Path) -> None:
     ]
 
 
+def test_check_config_names_a_backend_that_cannot_work(tmp_path: Path) -> None:
+    path = tmp_path / "backend.conf"
+    path.write_text("auth_backends.1 = ldap\n")
+    done = warren("check-config", path)
+    assert done.returncode == 78
+    assert done.stderr.startswith("Error: auth_ldap.servers.1: has to be set")
+
+
 def test_the_server_refuses_a_bad_configuration_before_it_starts(tmp_path: Path) -> None:
     path = tmp_path / "bad.conf"
     path.write_text("nonsense = 1\n")
@@ -116,6 +124,25 @@ def test_other_metadata_stores_are_refused_clearly(
     done = warren("server", "--metadata", metadata, "--data-dir", tmp_path / "data")
     assert done.returncode == 78
     assert words in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_metadata_store_is_named_in_the_environment_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the command line all users of a machine would see a password in its address."""
+    monkeypatch.setenv("WARREN_METADATA", "zookeeper")
+    done = warren("server", "--data-dir", tmp_path / "data")
+    assert done.returncode == 78
+    assert "got 'zookeeper'" in done.stderr
+
+
+def test_a_secret_that_could_be_guessed_is_refused(tmp_path: Path) -> None:
+    options = ["--metadata", "etcd://127.0.0.1:2379", "--data-dir", tmp_path / "data"]
+    done = warren("server", *options, "--cluster-secret", "sunshine")
+    assert done.returncode == 78
+    assert "the cluster's secret has 8 characters: choose one with 16 or more" in done.stderr
+    assert "sunshine" not in done.stderr
     assert not (tmp_path / "data").exists()
 
 

@@ -70,7 +70,7 @@ def test_a_link_that_comes_back_in_time_is_forgotten(world: MachineWorld) -> Non
 
 
 @pytest.mark.parametrize(
-    ("silent_ms", "left_ms"), [(2_500, LIMIT_MS - 2_500), (LIMIT_MS + 500, GRACE_MS)]
+    ("silent_ms", "left_ms"), [(1_500, LIMIT_MS - 1_500), (LIMIT_MS + 500, GRACE_MS)]
 )
 def test_the_time_counts_for_which_a_link_was_silent_before_it_broke(
     world: MachineWorld, silent_ms: int, left_ms: int

@@ -9,6 +9,8 @@ import pytest
 
 from link_world import FRAME_MAX, LinkWorld, Outcomes, RemoteClient, message
 from warren.cluster.link.control import ACKED_IDS, MalformedControl, decode_acked
+from warren.cluster.link.publishes import still_asked_about
+from warren.cluster.link.remote_queue import RemoteQueue
 from warren.model.errors import QueueGone, SoftError
 from warren.model.limits import LINK_UNCONFIRMED_BYTES_MAX, LINK_WINDOW_DELIVERIES
 from warren.queues.boundary import PENDING, REJECTED, TAKEN
@@ -82,6 +84,55 @@ async def test_publishes_without_an_answer_are_sent_again_and_taken_once(link: L
     link.move()
     assert outcomes.confirms == list(range(9))
     assert bodies_of(queue) == [b"%d" % i for i in range(9)]
+
+
+async def test_a_node_with_another_session_waits_for_what_its_process_published_before(
+    link: LinkWorld,
+) -> None:
+    """What has arrived and is not safe yet is not confirmed by another session, nor taken twice."""
+    queue, remote = await link.declared()
+    remote.origin = "asker/1"
+    outcomes = Outcomes()
+    link.asker.open(remote)
+    link.move()
+    remote.publish(message(b"1"), outcomes, 1)
+    link.to_home()
+    inbox = link.inboxes[queue]
+    assert inbox.wait_for_all(1), "as if a mirror had yet to write it"
+    link.cut()
+    link.inboxes = still_asked_about(link.inboxes)
+    link.connect()
+    link.move()
+    assert outcomes.confirms == []
+    inbox.confirmed(1)
+    link.move()
+    assert outcomes.confirms == [1]
+    assert bodies_of(queue) == [b"1"]
+
+
+async def test_another_process_of_a_node_counts_from_the_beginning(link: LinkWorld) -> None:
+    queue, remote = await link.declared()
+    remote.origin = "asker/1"
+    remote.publish(message(b"old"), None, 0)
+    link.move()
+    link.cut()
+    restarted = RemoteQueue(remote.record, QueueSettings(), link.asker)
+    restarted.origin = "asker/2"
+    link.inboxes = still_asked_about(link.inboxes)
+    link.connect()
+    restarted.publish(message(b"new"), None, 0)
+    link.move()
+    assert bodies_of(queue) == [b"old", b"new"]
+
+
+async def test_inboxes_of_deleted_queues_are_not_kept_for_another_session(link: LinkWorld) -> None:
+    queue, remote = await link.declared()
+    remote.origin = "asker/1"
+    remote.publish(message(b"1"), None, 0)
+    link.move()
+    assert list(still_asked_about(link.inboxes)) == [queue]
+    queue.is_deleted = True
+    assert still_asked_about(link.inboxes) == {}
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -237,8 +237,16 @@ def test_keys_without_effect_are_named_as_those_of_rabbitmq_conf_are() -> None:
             "1:27: ssl_options.key.1: name a PEM file with ssl_options.keyfile instead",
         ),
         (
-            "[{rabbit, [{auth_backends, [{rabbit_auth_backend_ldap, [internal]}]}]}].",
-            "1:29: auth_backends.1.authn: users are the internal ones only",
+            "[{rabbit, [{auth_backends, [{rabbit_auth_backend_amqp, [internal]}]}]}].",
+            "1:29: auth_backends.1.authn: expected one of internal, ldap, http, cache, oauth2",
+        ),
+        (
+            "[{rabbitmq_auth_backend_ldap, [{vhost_acces_query, true}]}].",
+            "1:52: auth_ldap.vhost_acces_query: unknown key",
+        ),
+        (
+            '[{rabbitmq_auth_backend_ldap, [{vhost_access_query, {in_gruop, "x"}}]}].',
+            "1:53: auth_ldap.queries.vhost_access: 'in_gruop' is no query",
         ),
         (
             "[{rabbit, [{credential_validator, [{min_length, 8}]}]}].",

@@ -200,7 +200,13 @@ def test_all_ways_to_handle_partitions_are_taken(strategy: str) -> None:
         "ssl_options.log_alert = true",
         "tcp_listen_options.nodelay = true",
         "management.ssl.idle_timeout = 60000",
-        "log.file.level = info",
+        "log.syslog.ip = 127.0.0.1",
+        "log.console.formatter.time_format = rfc3339_space",
+        "mqtt.listeners.tcp.default = 1883",
+        "mqtt.allow_anonymous = true",
+        "stomp.default_user = guest",
+        "stream.listeners.tcp.1 = 5552",
+        "web_mqtt.tcp.port = 15675",
     ],
 )
 def test_keys_of_parts_to_come_are_checked_and_named_as_without_effect(line: str) -> None:
@@ -242,9 +248,13 @@ def test_no_key_is_both_acted_on_and_pending() -> None:
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [
-        ("auth_backends.1 = ldap", "users are the internal ones only"),
-        ("auth_backends.2.authz = http", "users are the internal ones only"),
-        ("auth_backends.1 = rabbit_auth_backend_oauth2", "users are the internal ones only"),
+        ("auth_backends.1 = amqp", "expected one of internal, ldap, http, cache, oauth2"),
+        ("auth_backends.2.authz = dummy", "expected one of internal, ldap, http, cache, oauth2"),
+        ("auth_backends.1 = rabbit_auth_backend_uaa", "expected one of internal, ldap, http"),
+        ("auth_http.unheard_of = 1", "unknown key"),
+        ("auth_oauth2.resource_server_type = rabbit", "unknown key"),
+        ("auth_oauth2.jwks_url = http://keys.example.org/", "expected an https URL"),
+        ('auth_ldap.queries.vhost_access = {in_gruop, "cn=x"}', "'in_gruop' is no query"),
         ("password_hashing_module = rabbit_password_hashing_sha512", "new passwords are hashed"),
         (
             "credential_validator.validation_backend = rabbit_credential_validator_password_regexp",
@@ -262,8 +272,6 @@ def test_what_would_change_who_is_let_in_is_refused(line: str, remedy: str) -> N
 @pytest.mark.parametrize(
     "line",
     [
-        "auth_backends.1 = internal",
-        "auth_backends.1.authn = rabbit_auth_backend_internal",
         "password_hashing_module = rabbit_password_hashing_sha256",
         "credential_validator.validation_backend = rabbit_credential_validator_accept_everything",
     ],
@@ -321,7 +329,29 @@ def test_secrets_do_not_show_when_a_config_is_printed() -> None:
 
 def test_a_log_category_may_be_quieter_than_the_rest_but_not_louder() -> None:
     config = config_of("log.console.level = warning\nlog.connection.level = error\n")
-    assert config.log_levels == {"connection": "error", "channel": "warning", "queue": "warning"}
+    assert config.log.category_levels == {
+        "connection": "error", "channel": "warning", "queue": "warning",
+    }  # fmt: skip
+
+
+def test_a_log_file_has_its_own_level_form_and_rotation() -> None:
+    config = config_of(
+        "log.console = false\nlog.file = rabbit.log\nlog.dir = /var/log/rabbitmq\n"
+        "log.file.level = error\nlog.file.formatter = json\nlog.file.rotation.date = $D0\n"
+        "log.file.rotation.size = 10MB\nlog.file.rotation.count = 3\n"
+    )
+    assert config.log.path(config.data_dir) == Path("/var/log/rabbitmq/rabbit.log")
+    assert (config.log.level, config.log.file_format) == ("error", "json")
+    assert (config.log.rotation_date, config.log.rotation_count) == ("$D0", 3)
+    assert config.log.rotation_bytes == 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("line", "name"), [("log.file = true", "warren.log"), ("log.file = false", None)]
+)
+def test_a_log_file_may_be_switched_on_and_off(line: str, name: str | None) -> None:
+    path = config_of(line).log.path(Path("data"))
+    assert path == (None if name is None else Path("data/log") / name)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

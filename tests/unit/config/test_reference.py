@@ -46,6 +46,9 @@ def test_secrets_have_no_default_worth_hiding_but_the_known_one() -> None:
     assert secret == [
         "ssl_options.password",
         "management.ssl.password",
+        "auth_ldap.dn_lookup_bind.password",
+        "auth_ldap.other_bind.password",
+        "management.oauth_client_secret",
         "default_pass",
         "warren.cluster_links.ssl_options.password",
     ]

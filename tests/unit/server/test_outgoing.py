@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -132,3 +132,38 @@ async def test_a_connection_made_meanwhile_is_frozen_too(line: Line) -> None:
     line.prove()
     assert not other.output.is_congested
     other.detach()
+
+
+async def test_a_confirm_that_is_encoded_when_the_turn_ends_asks_for_no_other_turn() -> None:
+    loop = CountingLoop()
+    turn = FlushScheduler(loop)  # type: ignore[arg-type]
+    outgoing = Outgoing(FRAME_MAX, turn)
+    confirming = Encoding(outgoing)
+    outgoing.confirms_due(confirming)
+    outgoing.confirms_due(confirming)
+    assert len(loop.calls) == 1
+    loop.calls.pop()()
+    assert confirming.times == 2
+    assert loop.calls == [], "what was encoded went in the same turn"
+    outgoing.output.raw(HARMLESS)
+    assert len(loop.calls) == 1, "the next turn is asked for as before"
+
+
+class CountingLoop:
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.calls.append(callback)
+
+
+class Encoding:
+    """A `Confirming` that writes."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+        self.times = 0
+
+    def flush(self) -> None:
+        self.times += 1
+        self._outgoing.output.raw(PROMISE)

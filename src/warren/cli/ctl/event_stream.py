@@ -6,7 +6,6 @@ with its binding after that, or a minute after a tool that was killed last asked
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 from warren.cli.ctl.call import Call
 from warren.cli.ctl.formatting import Answer, json_text
 from warren.cli.ctl.verbs import Exit, Family, Kind, Option, Verb, WrongUsage
+from warren.model.regular_expressions import InvalidPattern, require_pattern
 
 EVENT_VHOST: Final = "/"
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
@@ -25,9 +25,9 @@ POLL_S: Final = 0.2
 
 def consume_event_stream(call: Call) -> Answer:
     try:
-        wanted = re.compile(call.text("pattern") or ".*")
-    except re.error as fault:
-        raise WrongUsage(f"pattern: {fault}", Exit.DATA) from fault
+        wanted = require_pattern(call.text("pattern") or ".*")
+    except InvalidPattern as fault:
+        raise WrongUsage(f"pattern: {fault.reason}", Exit.DATA) from fault
     seconds = call.integer("duration")
     ends_at = None if seconds is None else time.monotonic() + seconds
     queue = f"warrenctl.events.{uuid.uuid4().hex}"
@@ -41,7 +41,7 @@ def consume_event_stream(call: Call) -> Answer:
         while ends_at is None or time.monotonic() < ends_at:
             found = _taken(call, queue)
             for event in found:
-                if wanted.search(event["event"]) and queue not in str(event):
+                if wanted.matches_name(event["event"]) and queue not in str(event):
                     print(json_text(event), flush=True)
             if len(found) < EVENTS_AT_ONCE:
                 time.sleep(POLL_S)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from warren.cli.ctl.call import Call
 from warren.cli.ctl.formatting import Answer, Document
 from warren.cli.ctl.verbs import Argument, Exit, Family, Option, Verb, WrongUsage, error
+from warren.model.regular_expressions import InvalidPattern, require_pattern
 
 HELP: Final = "plug-ins cannot be added or removed: 'rabbitmq-plugins list' shows what is built in"
 
@@ -16,11 +16,11 @@ HELP: Final = "plug-ins cannot be added or removed: 'rabbitmq-plugins list' show
 def list_plugins(call: Call) -> Answer:
     pattern = call.argument(0) or ".*"
     try:
-        wanted = re.compile(pattern)
-    except re.error as fault:
-        raise WrongUsage(f"pattern '{pattern}': {fault}", Exit.DATA) from fault
+        wanted = require_pattern(pattern)
+    except InvalidPattern as fault:
+        raise WrongUsage(f"pattern '{pattern}': {fault.reason}", Exit.DATA) from fault
     call.announce(f'Listing plugins with pattern "{pattern}" ...')
-    names = [name for name in _enabled(call) if wanted.search(name)]
+    names = [name for name in _enabled(call) if wanted.matches_name(name)]
     version = str(call.overview["rabbitmq_version"])
     if call.flag("minimal"):
         return Document("\n".join(names), names)

@@ -91,7 +91,9 @@ def listing(kind: PolicyKind) -> Callable[[Call], Answer]:
             raise no_such_vhost(call.vhost)
         policies.sort(key=lambda policy: policy["priority"])
         rows = [{**policy, "definition": json_text(policy["definition"])} for policy in policies]
-        return Table(COLUMNS, rows)
+        # RabbitMQ has no such column: it appears if a pattern had to be given up.
+        has_problems = any("pattern_problem" in policy for policy in policies)
+        return Table((*COLUMNS, "pattern_problem") if has_problems else COLUMNS, rows)
 
     return list_policies
 

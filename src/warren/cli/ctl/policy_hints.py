@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from warren.model.regular_expressions import InvalidPattern, compile_pattern
+from warren.model.regular_expressions import InvalidPattern, require_pattern
 from warren.policy.values import POLICY_KEYS
 
 SIMILARITY_MIN: Final = 0.7
@@ -31,7 +31,7 @@ def _all_keys() -> str:
 
 def _pattern_hints(pattern: str) -> Iterator[str]:
     try:
-        compile_pattern(pattern)
+        require_pattern(pattern)
     except InvalidPattern as invalid:
         yield pattern_hint(pattern, invalid.reason, invalid.position)
 

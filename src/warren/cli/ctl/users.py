@@ -108,6 +108,37 @@ def authenticate_user(call: Call) -> Answer:
     return "Success"
 
 
+def check_user_access(call: Call) -> Answer:
+    name = call.arguments[0]
+    call.announce(f'Checking what backends answer for user "{name}" ...')
+    body: dict[str, object] = {
+        "username": name,
+        "password": _password(call, Exit.SOFTWARE),
+        "vhost": call.vhost,
+    }
+    for option in ("queue", "exchange", "permission", "routing-key"):
+        if (value := call.text(option)) is not None:
+            body[option.replace("-", "_")] = value
+    checked = call.api.post("warren", "access", "check", body=body)
+    lines = [_step_line(step) for step in checked["steps"]]
+    user = checked["user"]
+    if user is not None:
+        lines.insert(0, f"User: {user['name']}, tags: {', '.join(user['tags']) or '(none)'}")
+    answer = Document("\n".join([*lines, _outcome(checked)]), checked)
+    if not checked["is_permitted"]:
+        raise error("\n".join([*lines, _outcome(checked)]), Exit.DATA)
+    return answer
+
+
+def _step_line(step: dict[str, Any]) -> str:
+    reason = f" ({step['reason']})" if step["reason"] else ""
+    return f"{step['backend']}: {step['question']}: {step['answer']}{reason}"
+
+
+def _outcome(checked: dict[str, Any]) -> str:
+    return "Outcome: permitted" if checked["is_permitted"] else "Outcome: refused"
+
+
 def set_user_tags(call: Call) -> Answer:
     name, *tags = call.arguments
     call.announce(f'Setting tags for user "{name}" to [{", ".join(tags)}] ...')
@@ -216,6 +247,21 @@ VERBS: Final = (
         summary="Attempts to authenticate a user. Exits with a non-zero code if that fails",
         run=authenticate_user,
         arguments=(_USERNAME, _PASSWORD),
+    ),
+    Verb(
+        name="check_user_access",
+        family=Family.USERS,
+        summary="Says which auth backend answers what about a user, and changes nothing",
+        run=check_user_access,
+        arguments=(_USERNAME, _PASSWORD),
+        options=(
+            Option("queue", "name of a queue", Kind.TEXT),
+            Option("exchange", "name of an exchange", Kind.TEXT),
+            Option("permission", "configure, write or read; default read", Kind.TEXT),
+            Option("routing-key", "with --exchange: of a topic", Kind.TEXT, metavar="key"),
+        ),
+        is_scoped=True,
+        notes="Exits with a non-zero code if the user is refused.",
     ),
     Verb(
         name="set_user_tags",

@@ -37,7 +37,7 @@ HOW_TO_HAVE_SPARK: Final = (
 
 
 @dataclass(frozen=True)
-class MembershipGoals:
+class DemoOptions:
     """What the command line says."""
 
     seconds: float
@@ -47,7 +47,7 @@ class MembershipGoals:
     stays: bool
 
 
-def run_demo(wishes: MembershipGoals) -> int:
+def run_demo(wishes: DemoOptions) -> int:
     """The exit code: 0 if nothing was lost."""
     console = Console()
     with TemporaryDirectory(prefix="warren-demo-") as directory, Screen(console) as screen:
@@ -65,7 +65,7 @@ def run_demo(wishes: MembershipGoals) -> int:
             return EXIT_INTERRUPTED
 
 
-def _with_cluster(cluster: LocalCluster, screen: Screen, wishes: MembershipGoals) -> int:
+def _with_cluster(cluster: LocalCluster, screen: Screen, wishes: DemoOptions) -> int:
     try:
         screen.tell("starting etcd and three nodes ...")
         cluster.start()

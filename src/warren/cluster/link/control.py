@@ -16,11 +16,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.model.unreadable import UNREADABLE
+
 CONTROL_CLASS: Final = b"\xff\xff\x00\x00"
 # On the channel of a queue: so many deliveries from this tag on are acknowledged.
 ACKED_IDS: Final = b"\xff\xff\x00\x01"
 _ACKED: Final = struct.Struct(">4sQI")
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 
 
 class _Tagged(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -45,7 +47,6 @@ class Welcome(_Tagged, frozen=True):
     node: str
     incarnation: str
     nonce: bytes
-    proof: bytes
 
 
 class Proof(_Tagged, frozen=True):
@@ -53,7 +54,7 @@ class Proof(_Tagged, frozen=True):
 
 
 class Accepted(_Tagged, frozen=True):
-    pass
+    proof: bytes
 
 
 class Refused(_Tagged, frozen=True):
@@ -357,6 +358,6 @@ def is_control(payload: bytes) -> bool:
 def decode_control(payload: bytes) -> Control:
     try:
         control: Control = _DECODER.decode(memoryview(payload)[len(CONTROL_CLASS) :])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except UNREADABLE as error:
         raise MalformedControl(f"{error} in {payload[:60]!r}") from None
     return control

@@ -1,9 +1,10 @@
 """What arrived for one queue from one other node: numbered, taken once, answered in order.
 
-Publishes of a link are numbered by counting, from 1, for as long as the asking node lives. A link
-may break and be made anew in between; then the asker sends again what it has no answer to, starting
-behind the last number that arrived here (`received`). So each publish is taken exactly once, and an
-answer that was lost with the link is given again.
+Publishes of a link are numbered by counting, from 1, for as long as the asking process lives (its
+`origin`). A link may break and be made anew in between, and the asking node may lose its session
+and begin another; then the asker sends again what it has no answer to, starting behind the last
+number that arrived here (`received`). So each publish is taken exactly once, and an answer that was
+lost with the link is given again, when it is due: what was on its way to mirrors still is.
 
 Answers are cumulative: a publish is confirmed when all before it are settled too. On the way to a
 disk they settle in that order anyway.
@@ -11,7 +12,7 @@ disk they settle in that order anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from warren.model.limits import LINK_UNCONFIRMED_MAX
 from warren.queues.boundary import PENDING, REJECTED, AbstractQueue
@@ -114,3 +115,12 @@ class LinkPublishes:
         self._refused[number] = None
         while len(self._refused) > LINK_UNCONFIRMED_MAX:
             del self._refused[next(iter(self._refused))]
+
+
+def still_asked_about(
+    inboxes: Mapping[AbstractQueue, LinkPublishes],
+) -> dict[AbstractQueue, LinkPublishes]:
+    """Return those that a node with another session may ask about: its process may be the same."""
+    return {
+        queue: inbox for queue, inbox in inboxes.items() if inbox.origin and not queue.is_deleted
+    }

@@ -118,7 +118,7 @@ class Surroundings(Protocol):
 
 
 class LinkServer:
-    """`inboxes` are those of the asking node's incarnation, by virtual host and queue."""
+    """`inboxes` are those of the asking node, by queue; what an inbox counts is its `origin`'s."""
 
     def __init__(
         self,
@@ -190,6 +190,9 @@ class LinkServer:
 
     def _control(self, control: Control) -> None:
         match control:
+            # First, as there are two `Held` for each batch of a mirrored queue; others are rare.
+            case Held() | BecomeMirror() | OutOfReach() | Kept():
+                self._around.mirror_news(control)
             case OpenQueue():
                 self._open(control)
             case CloseQueue(number):
@@ -208,8 +211,6 @@ class LinkServer:
                 self._around.applied(revision)
             case Counted():
                 self._around.counted(control)
-            case BecomeMirror() | Held() | OutOfReach() | Kept():
-                self._around.mirror_news(control)
             case Ping():
                 self.tell(Ping())
             case _:
@@ -224,7 +225,7 @@ class LinkServer:
                 self.tell(NoSuchQueue(control.handle))
             return
         inbox = self._inboxes.get(queue)
-        if inbox is None:
+        if inbox is None or inbox.origin != control.origin:
             inbox = self._inboxes[queue] = self._around.make_inbox(queue, control)
         output, clock = self._around.output, self._around.turn_clock
         handle = LinkChannel(control.handle, queue, inbox, output, clock)

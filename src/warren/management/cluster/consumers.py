@@ -15,6 +15,7 @@ import msgspec
 
 from warren.cluster.link.consumer import LinkConsumer
 from warren.cluster.link.remote_queue import RemoteQueue
+from warren.management.caller import proof_of
 from warren.management.cluster.masters import master_node_of
 from warren.management.cluster.peers import PeerAnswer, PeerSilent, Question
 from warren.management.json_types import Json
@@ -52,7 +53,14 @@ async def consumers_everywhere(call: Call, queue: Queue) -> list[Json]:
     if len(shown) == queue.consumer_count:
         return shown
     path = f"/api/consumers/{quote(record.vhost, safe='')}"
-    question = Question(call.user.name, "GET", path, body=record.name.encode(), part=OF_QUEUE)
+    question = Question(
+        call.user.name,
+        "GET",
+        path,
+        headers=proof_of(call.user),
+        body=record.name.encode(),
+        part=OF_QUEUE,
+    )
     for answer in await call.peers.ask_all(question):
         shown += await _rows(answer)
     return shown
@@ -74,6 +82,7 @@ async def active_elsewhere(call: Call, consumers: Iterable[Consumer]) -> set[Con
             call.user.name,
             "GET",
             "/api/consumers",
+            headers=proof_of(call.user),
             body=msgspec.msgpack.encode(queues),
             part=ACTIVE,
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response, StreamingResponse
 
+from warren.management.caller import proof_of
 from warren.management.cluster.peers import PeerAnswer, PeerSilent, Question
 from warren.management.errors import Refusal
 
@@ -32,7 +33,7 @@ def question_of(call: Call, part: str = "", body: bytes = b"") -> Question:
         request.method,
         raw_path.decode("latin-1"),
         query.decode("latin-1"),
-        headers,
+        headers | proof_of(call.user),
         body,
         part,
     )

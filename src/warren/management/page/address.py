@@ -13,6 +13,7 @@ from warren.management.page.visit import FORM_BYTES_MAX, Visit
 Handler: TypeAlias = Callable[[Visit], Awaitable[Response]]
 
 LOGIN_PATH: Final = "/login"
+LOGOUT_PATH: Final = "/logout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

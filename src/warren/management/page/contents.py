@@ -13,6 +13,7 @@ from warren.management.page.pages import (
     exchanges,
     login,
     nodes,
+    openid_login,
     overview,
     policies,
     queue,
@@ -24,6 +25,7 @@ from warren.management.page.pages import (
 PAGES: Final[tuple[Page, ...]] = (
     *static_files.PAGES,
     *login.PAGES,
+    *openid_login.PAGES,
     *overview.PAGES,
     *nodes.PAGES,
     *connections.PAGES,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import jinja2
 
 from warren import __version__
+from warren.auth.questions import once_answered
 from warren.management.json_types import JsonObject
 from warren.management.page import formats
 from warren.management.page.static_files import static_url
@@ -95,7 +96,11 @@ async def _lacks(visit: Visit) -> JsonObject | None:
     if not visit.is_signed_in or visit.is_partial:
         return None
     node, caller = visit.site.node, visit.caller
-    vhosts = {name for name in node.broker.vhosts if caller.sees_contents(name)}
+
+    async def seen() -> set[str]:
+        return {name for name in node.broker.vhosts if caller.sees_contents(name)}
+
+    vhosts = await once_answered(seen)
     return await show_redundancy(node, vhosts, caller.is_monitor)
 
 

@@ -2,7 +2,8 @@
 
 A session is in its cookie and nowhere else, so that any node of a cluster knows it: their keys come
 of the secret that they share. A node alone keeps a key in its data directory, for itself to read.
-So a session survives a restart of the broker.
+So a session survives a restart of the broker. Only the ends of sessions that were ended before
+their time are remembered (`server/ended_sessions.py`).
 The cookie has no password, only something that changes when the password does: who changes it ends
 all sessions of that user. Beside it every session has a secret of its own; what is made of that is
 in every form, and a form without it is not from a page of ours.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from warren.auth.users import User
+from warren.cluster.link.handshake import stretched
 from warren.model.logs import EventLog
 from warren.server.data_directory import PAGE_KEY_FILE
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 SESSION_S: Final = 8 * 3600
+SESSION_S_MAX: Final = 24 * 3600
+"""After that a user has to sign in again, however busy: a stolen cookie does not live for ever."""
 COOKIE_CHARS_MAX: Final = 4_000
 _KEY_BYTES: Final = 32
 _PURPOSE: Final = b"warren management page"
@@ -42,6 +46,8 @@ class Session(msgspec.Struct, frozen=True):
     secret: str
     credential: str
     expires_at_s: float
+    ends_at_s: float = 0.0
+    """Time beyond which the session is not renewed."""
 
 
 class Signer:
@@ -54,18 +60,23 @@ class Signer:
         self.cookie_name = f"warren_session_{self._digest(b'name', b'')[:8]}"
 
     def begin(self, user: User) -> Session:
+        now_s = self._now_s()
         return Session(
             user.name,
             secrets.token_urlsafe(),
             self._credential(user),
-            self._now_s() + SESSION_S,
+            now_s + SESSION_S,
+            now_s + SESSION_S_MAX,
         )
 
     def renewed(self, session: Session) -> Session | None:
-        """For somebody who is still here when half of the time is over."""
+        """Return a longer session for a user who is here when half of the time is over, or None."""
         if session.expires_at_s - self._now_s() > SESSION_S / 2:
             return None
-        return msgspec.structs.replace(session, expires_at_s=self._now_s() + SESSION_S)
+        expires_at_s = min(self._now_s() + SESSION_S, session.ends_at_s)
+        if expires_at_s <= session.expires_at_s:
+            return None
+        return msgspec.structs.replace(session, expires_at_s=expires_at_s)
 
     def write(self, session: Session) -> str:
         return self.sign("session", msgspec.json.encode(session))
@@ -81,6 +92,10 @@ class Signer:
     def is_of(self, session: Session, user: User) -> bool:
         """Whether the user has the password still that the session began with."""
         return hmac.compare_digest(session.credential, self._credential(user))
+
+    def id_of(self, session: Session) -> str:
+        """Return the id by which a session is ended: the same when it is renewed."""
+        return self._digest(b"end", session.secret.encode())
 
     def form_token(self, session: Session) -> str:
         return self._digest(b"form", session.secret.encode())
@@ -106,7 +121,9 @@ class Signer:
         return data if is_ours else None
 
     def _credential(self, user: User) -> str:
-        return self._digest(b"credential", f"{user.name}\0{user.password_hash}".encode())
+        # A user of another backend is never taken for an internal one of the same name.
+        proof = f"{user.name}\0{user.password_hash}" + (f"\0{user.origin}" if user.origin else "")
+        return self._digest(b"credential", proof.encode())
 
     def _digest(self, purpose: bytes, data: bytes) -> str:
         return hmac.new(self._key, purpose + b"\0" + data, hashlib.sha256).hexdigest()
@@ -117,7 +134,7 @@ def key_of(node: Node) -> bytes:
     secret = node.config.cluster_secret
     if node.cluster is None or not secret:
         return kept_key(node.config.data_dir / PAGE_KEY_FILE)
-    return hmac.new(secret.encode(), _PURPOSE, hashlib.sha256).digest()
+    return hmac.new(stretched(secret), _PURPOSE, hashlib.sha256).digest()
 
 
 def kept_key(path: Path) -> bytes:

@@ -16,11 +16,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from warren.auth.users import User
 from warren.management.caller import require_welcome
 from warren.management.errors import EmptyRefusal, Refusal, no_such_object
-from warren.management.page.address import LOGIN_PATH, Page
+from warren.management.origins import is_foreign
+from warren.management.page.address import LOGIN_PATH, LOGOUT_PATH, Page
 from warren.management.page.api_caller import Refused
-from warren.management.page.signing import SESSION_S, Signer, key_of
+from warren.management.page.foreign_logins import ForeignLogins
+from warren.management.page.signing import SESSION_S, Session, Signer, key_of
 from warren.management.page.visit import Visit
 from warren.management.paths import PathTree, path_parts
 from warren.management.resource import Resource
@@ -28,6 +31,7 @@ from warren.metadata.store import MetadataUnavailable
 from warren.model.logs import EventLog
 
 if TYPE_CHECKING:
+    from warren.management.page.openid import OpenIdLogin
     from warren.management.page.rendering import Renderer
     from warren.server.node import Node
 
@@ -51,7 +55,6 @@ _REASONS: Final = {
     404: "There is no such page.",
     405: "This page cannot be asked for like that.",
 }
-_OURS: Final = frozenset({"same-origin", "none"})
 
 
 class Site:
@@ -62,6 +65,8 @@ class Site:
         self.dispatch = dispatch
         self.resources = resources
         self.signer = Signer(key_of(node), time.time)
+        self.foreign_logins = ForeignLogins()
+        self.openid: OpenIdLogin | None = None
         self._renderer: Renderer | None = None
         self._tree = PathTree[Page]()
         self._opening = asyncio.Lock()
@@ -91,6 +96,10 @@ class Site:
 
         for page in PAGES:
             self._tree.add(page.path, page)
+        if self.node.config.page_login.is_on:
+            from warren.management.page.openid import OpenIdLogin
+
+            self.openid = OpenIdLogin(self.node, self.signer)
         return Renderer()
 
     async def _response(self, request: Request) -> Response:
@@ -130,7 +139,7 @@ class Site:
             if not page.is_open:
                 self._require_token(visit)
         response = await handler(visit)
-        if visit.is_signed_in and not page.is_open:
+        if visit.is_signed_in and not page.is_open and page.path != LOGOUT_PATH:
             self._keep_signed_in(visit, response)
         return response
 
@@ -138,8 +147,10 @@ class Site:
         """Who has a session is signed in as long as it could log in again."""
         signer, access = self.signer, self.node.broker.access
         session = signer.read(visit.request.cookies.get(signer.cookie_name, ""))
-        user = None if session is None else access.directory.user(session.user)
+        user = None if session is None else self._user_of(session)
         if session is None or user is None or not signer.is_of(session, user):
+            return
+        if self.node.ended_sessions.holds(user.name, signer.id_of(session)):
             return
         try:
             client = visit.request.client
@@ -147,6 +158,10 @@ class Site:
         except Refusal:
             return
         visit.sign_in(session, user)
+
+    def _user_of(self, session: Session) -> User | None:
+        foreign = self.foreign_logins.user_of(session, time.time())
+        return foreign or self.node.broker.access.directory.user(session.user)
 
     def _require_token(self, visit: Visit) -> None:
         token = visit.request.headers.get(_TOKEN_HEADER) or visit.field(_FORM_TOKEN)
@@ -188,11 +203,7 @@ def _to_login(visit: Visit) -> Response:
 
 
 def _require_same_site(request: Request) -> None:
-    """Browsers say where a form was; who is no browser need not."""
-    if request.headers.get("sec-fetch-site", "none") not in _OURS:
-        raise Refused(403, "This form came from another site.")
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if is_foreign(request):
         raise Refused(403, "This form came from another site.")
 
 

@@ -19,9 +19,16 @@ from warren.management.page.signing import Session, Signer
 from warren.management.resource import Resource
 
 if TYPE_CHECKING:
+    from warren.management.page.foreign_logins import ForeignLogins
+    from warren.management.page.openid import OpenIdLogin
     from warren.server.node import Node
 
 FORM_BYTES_MAX: Final = 10_000_000
+# Decoding a plain form (percent signs) is slow and happens on the event loop: 40 ms at most. Forms
+# that may hold more are multipart.
+PLAIN_FORM_BYTES_MAX: Final = 100_000
+# A visitor who is not signed in sends a name, a password and a path.
+LOGIN_FORM_BYTES_MAX: Final = 8_192
 UPLOAD_BYTES_MAX: Final = 256_000_000
 FIELDS_MAX: Final = 200
 NOTE_CHARS_MAX: Final = 800
@@ -47,11 +54,20 @@ class VisitedSite(Protocol):
     dispatch: ASGIApp
     resources: Sequence[Resource]
     signer: Signer
+    foreign_logins: ForeignLogins
+    openid: OpenIdLogin | None
 
     @property
     def renderer(self) -> PageRenderer: ...
 
-    def set_cookie(self, request: Request, response: Response, name: str, value: str) -> None: ...
+    def set_cookie(
+        self,
+        request: Request,
+        response: Response,
+        name: str,
+        value: str,
+        lasts_s: int | None = None,
+    ) -> None: ...
 
     def set_session(self, request: Request, response: Response, value: str) -> None: ...
 
@@ -106,12 +122,13 @@ class Visit:
     # What it says.
 
     async def read_form(self, bytes_max: int = FORM_BYTES_MAX) -> None:
-        """Before anything is asked of the form."""
+        """Read the form; to be called before any field is asked for."""
         content_type = self.request.headers.get("content-type", "")
-        raw = await self._read(bytes_max)
         if content_type.startswith(_MULTIPART):
+            raw = await self._read(bytes_max)
             self._form = await asyncio.to_thread(form_fields, content_type, raw)
             return
+        raw = await self._read(min(bytes_max, PLAIN_FORM_BYTES_MAX))
         try:
             values = parse_qs(raw.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
         except ValueError:

@@ -14,6 +14,7 @@ from warren.management.definitions_import import DefinitionsImport
 from warren.management.errors import JSON_TYPE, bad_request
 from warren.management.listing import NOT_CACHED
 from warren.management.multipart import form_fields
+from warren.management.origins import is_own_address
 from warren.management.resource import Resource
 
 _FORM: Final = "multipart/form-data"
@@ -51,6 +52,8 @@ async def _import(call: Call) -> Response | None:
     if content_type.startswith(_FORM):
         fields = form_fields(content_type, raw)
         raw, redirect = fields.get("file", b""), fields.get("redirect")
+    if redirect is not None and not is_own_address(redirect.decode("latin-1")):
+        raise bad_request("redirect: not a path of this site")
     await DefinitionsImport(call.node, call.user.name, vhost).run(raw)
     if redirect is None:
         return None

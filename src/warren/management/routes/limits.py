@@ -47,7 +47,11 @@ async def _list_of_users(call: Call) -> list[JsonObject]:
     directory, wanted = call.broker.access.directory, call.parts.get("user")
     if wanted is not None and directory.user(wanted) is None:
         raise no_such_object()
-    users = sorted(directory.users(), key=lambda user: user.name)
+    is_open = call.caller.is_monitor
+    if wanted is not None and wanted != call.user.name and not is_open:
+        raise no_such_object()
+    seen = [user for user in directory.users() if is_open or user.name == call.user.name]
+    users = sorted(seen, key=lambda user: user.name)
     chosen = [user for user in users if user.limits and wanted in (None, user.name)]
     return [{"user": user.name, "value": dict(user.limits)} for user in chosen]
 

@@ -15,6 +15,7 @@ from warren.management.bodies import Body
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.cluster.spread_listing import SpreadListing
+from warren.management.dead_letter_origins import Origins
 from warren.management.dead_letters import (
     LastDeath,
     last_death,
@@ -22,7 +23,7 @@ from warren.management.dead_letters import (
     moved,
     revived,
 )
-from warren.management.declaring import readable_queue
+from warren.management.declaring import readable_queue, require_readable
 from warren.management.errors import bad_request
 from warren.management.json_types import Json, JsonObject
 from warren.management.moving import MOVED_MAX, Moving
@@ -43,6 +44,7 @@ _WINDOW_BYTES: Final = 1_048_576
 
 async def _move(call: Call) -> JsonObject:
     body, name = await call.body(), call.parts["queue"]
+    require_readable(call, name)
     (destination,) = body.texts("destination")
     if destination == name:
         raise bad_request("the messages are in this queue already")
@@ -57,9 +59,14 @@ async def _move(call: Call) -> JsonObject:
 
 
 async def _redrive(call: Call) -> JsonObject:
-    """Those of one reason and origin, or all of them."""
+    """Send back dead letters of one reason and origin, or all of them.
+
+    Those whose origin is not possible stay where they are, and are counted.
+    """
     body, name = await call.body(), call.parts["queue"]
+    require_readable(call, name)
     reason, origin = body.get("reason"), body.get("origin")
+    origins, unproved = Origins(call.vhost, name), 0
 
     def destiny(message: Message) -> tuple[Message, str] | None:
         death = last_death(message)
@@ -67,12 +74,16 @@ async def _redrive(call: Call) -> JsonObject:
             return None
         if reason not in (None, death.reason) or origin not in (None, death.queue):
             return None
+        if not origins.is_possible(death.queue):
+            nonlocal unproved
+            unproved += 1
+            return None
         return revived(message, death.queue), death.queue
 
     with acting(call) as connection:
         moving = Moving(connection, name, destiny)
         await moving.run(_count(body))
-    return {"moved": moving.moved}
+    return {"moved": moving.moved, "unproved": unproved}
 
 
 def _count(body: Body) -> int:
@@ -86,7 +97,7 @@ async def _deaths(call: Call) -> JsonObject:
     """What of a queue died where and of what, as far as it is looked at."""
     queue = readable_queue(call, call.parts["queue"])
     deaths, others, position = Counter[LastDeath](), 0, 0
-    room = SCANNED_BYTES_MAX
+    room, origins = SCANNED_BYTES_MAX, Origins(call.vhost, queue.record.name)
     while position < SCANNED_MAX and room > 0:
         seen = await queue.backing.browse(position, _WINDOW_MESSAGES, _WINDOW_BYTES)
         if not seen:
@@ -103,7 +114,7 @@ async def _deaths(call: Call) -> JsonObject:
     return {
         "groups": [
             {"reason": death.reason, "origin": death.queue, "exchange": death.exchange,
-             "messages": count}
+             "messages": count, "is_origin_possible": origins.is_possible(death.queue)}
             for death, count in deaths.most_common()
         ],
         "looked_at": position,

@@ -23,7 +23,7 @@ from warren.management.routes.overview import (
 )
 from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_moment
-from warren.model.logs import LEVELS, set_log_level
+from warren.model.logs import LEVELS, rotate_log_files, set_log_level
 
 BLOCKED_SHOWN_MAX: Final = 1_000
 # Relative limits are shares of the memory; more than that of it no machine has.
@@ -107,6 +107,10 @@ async def _set_log_level(call: Call) -> None:
     set_log_level(level)
 
 
+async def _rotate_logs(call: Call) -> JsonObject:
+    return {"rotated": rotate_log_files()}
+
+
 async def _environment(call: Call) -> list[JsonObject]:
     """Every setting of the configuration file, with the value that is in force."""
     shown = []
@@ -163,6 +167,13 @@ RESOURCES: Final = (
         exists=running_node,
         node_of=node_in_path,
         put=_set_log_level,
+    ),
+    Resource(
+        path="/warren/nodes/{node}/log-rotation",
+        rule=ADMINISTRATORS,
+        exists=running_node,
+        node_of=node_in_path,
+        post=_rotate_logs,
     ),
     Resource(
         path="/warren/nodes/{node}/stop",

@@ -9,7 +9,12 @@ from starlette.responses import Response
 
 from warren.broker.parameter_operations import NoSuchParameter, Parameter, ParameterInvalid
 from warren.management.call import Call
-from warren.management.caller import GLOBAL_POLICYMAKERS, POLICYMAKERS, visible_vhosts
+from warren.management.caller import (
+    GLOBAL_PARAMETER_SETTERS,
+    GLOBAL_POLICYMAKERS,
+    POLICYMAKERS,
+    visible_vhosts,
+)
 from warren.management.errors import bad_request, no_such_object, without_tags
 from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
@@ -113,7 +118,7 @@ RESOURCES: Final = (
     Resource(path="/global-parameters", rule=GLOBAL_POLICYMAKERS, get=_list_global),
     Resource(
         path="/global-parameters/{name}",
-        rule=GLOBAL_POLICYMAKERS,
+        rule=GLOBAL_PARAMETER_SETTERS,
         exists=lambda call: call.parts["name"] in call.broker.parameters.list_global(),
         get=_show_global,
         put=_put_global,

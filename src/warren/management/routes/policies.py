@@ -69,14 +69,19 @@ class _Policies:
             for policy in call.broker.policies.list(vhost.name, self._operator)
         ]
         order = attrgetter("priority", "vhost", "name")
-        listing = Listing(policies, show_policy, order, is_paged=False)
+        listing = Listing(policies, lambda each: self._row(call, each), order, is_paged=False)
         return await listing.respond(call)
 
     async def _show(self, call: Call) -> JsonObject:
         policy = self._find(call)
         if policy is None:
             raise no_such_object()
-        return show_policy(policy)
+        return self._row(call, policy)
+
+    def _row(self, call: Call, policy: Policy) -> JsonObject:
+        """The policy, and what is wrong with its pattern if that had to be given up."""
+        problem = call.broker.policies.problem(policy, self._operator)
+        return show_policy(policy) | ({"pattern_problem": problem} if problem else {})
 
     async def _put(self, call: Call) -> None:
         vhost, body = call.vhost, await call.body()
@@ -84,7 +89,10 @@ class _Policies:
             policy = policy_from(body, vhost.name, call.parts["name"], self._operator)
         except PolicyInvalid as error:
             raise bad_request(self._shown(str(error))) from None
-        await call.broker.policies.set(policy, self._operator)
+        try:
+            await call.broker.policies.set(policy, self._operator)
+        except PolicyInvalid as error:  # too slow for the names there are
+            raise bad_request(self._shown(str(error))) from None
 
     async def _delete(self, call: Call) -> None:
         try:

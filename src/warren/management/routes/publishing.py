@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Final
 
 from warren.management.arguments import table_from_json
-from warren.management.bodies import Body
+from warren.management.bodies import PUBLISH_BYTES_MAX, Body
 from warren.management.call import Call
 from warren.management.caller import ADMINISTRATORS, VHOST_USERS
 from warren.management.cluster.masters import sync_of
@@ -67,7 +67,7 @@ def _refused(error: AmqpError) -> Exception:
 
 
 async def _publish(call: Call) -> JsonObject:
-    body = await call.body()
+    body = await call.body(PUBLISH_BYTES_MAX)
     routing_key, members, payload, encoding = body.require(
         "routing_key", "properties", "payload", "payload_encoding"
     )

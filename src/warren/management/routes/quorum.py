@@ -6,7 +6,6 @@ RabbitMQ's answers to `grow` and `shrink` are empty; these say what became of ea
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -20,6 +19,7 @@ from warren.management.routes.queues import find_queue, master_of_queue
 from warren.management.views.copies import show_ring
 from warren.metadata.store import MetadataError
 from warren.model.records import QueueRecord
+from warren.model.regular_expressions import InvalidPattern, require_pattern
 from warren.policy.quorum_queues import is_quorum
 from warren.server.quorum_members import LastMember, QuorumMembers, members_of
 
@@ -130,15 +130,15 @@ _PATTERNS: Final = ("vhost_pattern", "queue_pattern")
 
 def _quorum_queues(call: Call, patterns: dict[str, str]) -> list[QueueRecord]:
     try:
-        in_vhost, named = (re.compile(patterns.get(key) or ".*") for key in _PATTERNS)
-    except re.error as error:
-        raise bad_request(f"pattern is invalid: {error}") from None
+        in_vhost, named = (require_pattern(patterns.get(key) or ".*") for key in _PATTERNS)
+    except InvalidPattern as error:
+        raise bad_request(f"pattern is invalid: {error.reason}") from None
     return [
         queue.record
         for vhost in call.broker.vhosts.values()
-        if in_vhost.search(vhost.name)
+        if in_vhost.require(vhost.name.encode())
         for queue in vhost.queues.values()
-        if is_quorum(queue.record.arguments) and named.search(queue.record.name)
+        if is_quorum(queue.record.arguments) and named.require(queue.record.name.encode())
     ]
 
 

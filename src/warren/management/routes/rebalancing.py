@@ -6,7 +6,6 @@ RabbitMQ's resource does not wait for the end and says nothing of it; ours does.
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +20,7 @@ from warren.management.cluster.sums import answers_of_all
 from warren.management.errors import Refusal, bad_request
 from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
+from warren.model.regular_expressions import InvalidPattern, require_pattern
 from warren.policy.rebalancing import MasterSeen, Move, plan_moves
 from warren.server.rebalancing import InProgress, Rebalancing, masters_seen
 
@@ -90,13 +90,13 @@ async def _filter(call: Call) -> Any:
     if kind not in _TYPES:
         raise bad_request(f"type {kind} is not supported. Try one of {', '.join(_TYPES)}.")
     try:
-        in_vhost, named = re.compile(vhosts), re.compile(queues)
-    except re.error as error:
-        raise bad_request(f"pattern is invalid: {error}") from None
+        in_vhost, named = require_pattern(vhosts), require_pattern(queues)
+    except InvalidPattern as error:
+        raise bad_request(f"pattern is invalid: {error.reason}") from None
 
     def is_wanted(master: MasterSeen) -> bool:
-        is_named = in_vhost.search(master.vhost) and named.search(master.queue)
-        return kind in ("all", master.kind) and is_named is not None
+        is_named = in_vhost.require(master.vhost.encode()) and named.require(master.queue.encode())
+        return kind in ("all", master.kind) and is_named
 
     return is_wanted
 

@@ -6,8 +6,9 @@
     DELETE ./groups/G
 
 An offset below the one that is set changes nothing, unless the request says `"reset": true`. With
-`"retain": true` retention leaves what the group has not read. `lost` says how many records were
-removed before the group had read them.
+`"retain": true` retention leaves what the group has not read: that fills disks, so to switch it on
+or off, or to delete a group that has it, takes the permission to configure the queue, and leaves a
+line in the audit. `lost` says how many records were removed before the group had read them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.broker.stream_groups import GroupCursor, TooManyGroups
+from warren.management.audit import audit
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
+from warren.management.declaring import require_configure
 from warren.management.errors import bad_request
 from warren.management.json_types import Json, JsonObject
 from warren.management.listing import json_response
@@ -78,6 +81,9 @@ async def _put(call: Call) -> Response:
         raise bad_request(["not_offset", offset])
     before = _cursor(call)
     retain = body.boolean("retain", default=before is not None and before.retain)
+    is_retention_changed = retain != (before is not None and before.retain)
+    if is_retention_changed:
+        require_configure(call, queue.record.name)
     try:
         cursor = await call.broker.stream_groups.set(
             _place(call),
@@ -86,12 +92,19 @@ async def _put(call: Call) -> Response:
         )
     except TooManyGroups as error:
         raise bad_request(str(error)) from None
+    if is_retention_changed:
+        audit(call, 200)
     return json_response(_show(queue, group, cursor))
 
 
 async def _delete(call: Call) -> None:
-    stream_of(call)
+    queue, cursor = stream_of(call), _cursor(call)
+    has_retained = cursor is not None and cursor.retain
+    if has_retained:
+        require_configure(call, queue.record.name)
     await call.broker.stream_groups.delete(*_place(call))
+    if has_retained:
+        audit(call, 204)
 
 
 RESOURCES: Final = (

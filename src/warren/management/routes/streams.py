@@ -79,9 +79,10 @@ async def _show(call: Call) -> JsonObject:
         "first_offset": log.first_offset,
         "end_offset": log.end_offset,
         "bytes": log.backing.ready_bytes,
-        "directory": str(log.files.directory),
         "segments": [_show_segment(segment) for segment in log.segments],
     }
+    if call.caller.is_monitor:
+        shown["directory"] = str(log.files.directory)
     if "timestamp" in call.query:
         moment_ms = number_of(call, "timestamp", 0)
         find = partial(log.reader.find_time, log.safe_segments(), moment_ms)

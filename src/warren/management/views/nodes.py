@@ -11,6 +11,7 @@ from warren.management.json_types import JsonObject
 from warren.management.views.overview import EXCHANGE_TYPES, show_contexts
 from warren.protocol.sasl import KNOWN_MECHANISMS
 from warren.server import machine
+from warren.server.log_outputs import log_locations
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -63,7 +64,7 @@ def _identity(node: Node) -> JsonObject:
         "db_dir": str(config.data_dir.absolute()),
         "enabled_plugins": list(BUILT_IN),
         "exchange_types": list(EXCHANGE_TYPES),
-        "log_files": ["<stderr>"],
+        "log_files": log_locations(config),
         "name": config.name,
         "net_ticktime": 60,
         "os_pid": str(os.getpid()),

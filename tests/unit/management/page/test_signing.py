@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warren.auth.users import User
-from warren.management.page.signing import SESSION_S, Signer
+from warren.management.page.signing import SESSION_S, SESSION_S_MAX, Signer
 
 USER = User("paul", "a hash")
 
@@ -44,6 +44,16 @@ def test_who_is_still_there_in_the_second_half_gets_another_one() -> None:
     assert renewed is not None
     assert renewed.expires_at_s > session.expires_at_s
     assert signer.form_token(renewed) == signer.form_token(session), "open forms stay valid"
+
+
+def test_a_session_that_is_renewed_again_and_again_ends_all_the_same() -> None:
+    now = Now()
+    signer = Signer(b"key", now)
+    began_s, session = now.s, signer.begin(USER)
+    while signer.read(signer.write(session)) is not None:
+        now.s += 600
+        session = signer.renewed(session) or session
+    assert now.s - began_s == SESSION_S_MAX
 
 
 def test_what_was_changed_or_signed_with_another_key_is_nothing() -> None:

@@ -70,6 +70,8 @@ async def _redrive(visit: Visit) -> Response:
     body = {"reason": visit.field("reason"), "origin": origin}
     answer = await visit.api.post("warren", "queues", vhost, name, "redrive", body=body)
     note = f"{answer['moved']} messages went back to “{origin}”."
+    if answer["unproved"]:
+        note += f" {answer['unproved']} stayed: dead letters of that queue do not come here."
     return visit.done(note, "dead-letters")
 
 

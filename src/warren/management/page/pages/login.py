@@ -6,47 +6,70 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
+from warren.auth.users import User
 from warren.management.caller import log_in
 from warren.management.errors import Refusal
-from warren.management.page.address import LOGIN_PATH, Page
-from warren.management.page.visit import Visit
+from warren.management.origins import is_own_address
+from warren.management.page.address import LOGIN_PATH, LOGOUT_PATH, Page
+from warren.management.page.visit import LOGIN_FORM_BYTES_MAX, Visit
 
 
 async def _show(visit: Visit) -> Response:
-    wanted = _next(visit.query.get("next", ""))
+    wanted = own_path(visit.query.get("next", ""))
     if visit.is_signed_in:
         return RedirectResponse(wanted, 303)
-    return await visit.page("login.html", next=wanted, name="", refusal="")
+    return await refused(visit, 200, wanted, "")
 
 
 async def _log_in(visit: Visit) -> Response:
     site, name = visit.site, visit.field("username")
-    wanted = _next(visit.field("next"))
+    wanted = own_path(visit.field("next"))
     try:
-        guard = site.node.context.login_guard
-        caller = log_in(visit.request, name, visit.file("password"), site.node.broker, guard)
+        caller = await log_in(visit.request, name, visit.file("password"), site.node)
     except Refusal as refusal:
-        values = {"next": wanted, "name": name, "refusal": f"{refusal.reason}."}
-        return await visit.page("login.html", refusal.status, **values)
-    response = RedirectResponse(wanted, 303)
-    session = site.signer.begin(caller.user)
+        return await refused(visit, refusal.status, wanted, f"{refusal.reason}.", name)
+    return signed_in(visit, caller.user, wanted)
+
+
+async def refused(visit: Visit, status: int, wanted: str, reason: str, name: str = "") -> Response:
+    values = {"next": wanted, "name": name, "refusal": reason}
+    return await visit.page("login.html", status, has_openid=_has_openid(visit), **values)
+
+
+def signed_in(visit: Visit, user: User, wanted: str) -> Response:
+    """Return the way on, with the cookie of a new session."""
+    site, response = visit.site, RedirectResponse(wanted, 303)
+    session = site.signer.begin(user)
+    if user.origin:
+        site.foreign_logins.keep(session, user)
     site.set_session(visit.request, response, site.signer.write(session))
     return response
 
 
+def _has_openid(visit: Visit) -> bool:
+    return visit.site.openid is not None
+
+
 async def _log_out(visit: Visit) -> Response:
+    await visit.api.delete("warren", "page-sessions", visit.site.signer.id_of(visit.session))
+    visit.site.foreign_logins.forget(visit.session)
     response = RedirectResponse(LOGIN_PATH, 303)
     response.delete_cookie(visit.site.signer.cookie_name)
     return response
 
 
-def _next(path: str) -> str:
-    """A place of ours: nobody is sent to another site by a link to this one."""
-    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
-    return path if is_ours else "/"
+def own_path(path: str) -> str:
+    """Return a path of ours: nobody is sent to another site by a link to this one."""
+    return path if path.startswith("/") and is_own_address(path) else "/"
 
 
 PAGES: Final = (
-    Page(path=LOGIN_PATH, get=_show, post=_log_in, is_open=True),
-    Page(path="/logout", post=_log_out),
+    Page(
+        path=LOGIN_PATH,
+        get=_show,
+        post=_log_in,
+        is_open=True,
+        form_bytes_max=LOGIN_FORM_BYTES_MAX,
+    ),
+    Page(path=LOGOUT_PATH, post=_log_out),
 )
