@@ -74,6 +74,17 @@ def test_t165_pages_are_filtered_by_name(api: Api, queues: str) -> None:
     assert len(names(api, queues, name="q1")) == 6
 
 
+def test_a_filter_that_would_take_for_ever_is_refused_or_quick(api: Api, queues: str) -> None:
+    """Names and patterns with which an engine without limits never comes back."""
+    for name in ("a" * 200 + "b", "q" + "bc" * 120 + "!"):
+        api.must(api.put("queues", queues, name, body={}))
+    assert names(api, queues, page=1, name="^(a+)+$", use_regex="true") == []
+    for pattern in ("q(?!x)([ab]c|bc)+$", "z?(?!x)(a|aa)+$"):
+        refused = api.get("queues", queues, page=1, name=pattern, use_regex="true")
+        assert refused.status == 400
+    assert len(names(api, queues)) == 8
+
+
 def test_t166_lists_have_the_columns_that_were_asked_for(api: Api, queues: str) -> None:
     listed = api.must(api.get("queues", queues, columns="name,durable"))
     assert {"name": "q0", "durable": True} in listed

@@ -138,6 +138,25 @@ def test_the_log_is_shown(ctl: Control) -> None:
     assert (done.code, "journald" in done.err) == (69, True)
 
 
+def test_a_log_file_is_written_named_and_rotated(tmp_path: Path) -> None:
+    config = "log.console.formatter = json\nlog.file = rabbit.log\nlog.file.formatter = json\n"
+    broker = BrokerProcess(tmp_path, config)
+    broker.start()
+    try:
+        control = Control(f"http://127.0.0.1:{broker.http_port}")
+        path = broker.data_dir / "log" / "rabbit.log"
+        assert control.ok("log_location -q").out.split() == ["<stderr>", str(path)]
+        control.ok("rotate_logs")
+        control.ok("add_user logged secret")
+        older = path.with_name("rabbit.log.1").read_text().splitlines()
+        assert "node is ready" in [json.loads(line)["msg"] for line in older]
+        newer = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [line.get("change") for line in newer][-1] == "PUT /api/users/logged"
+        assert all(json.loads(line) for line in broker.log().splitlines())
+    finally:
+        broker.stop()
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -20,6 +20,8 @@ from etcd_process import EtcdCluster
 from live_broker import connection_parameters
 
 SECRET = "known to all nodes of these tests"
+PATIENT = "warren.mirror_timeout = 3000\n"
+"""A machine that runs these tests and other work may hold up a healthy node for a second or two."""
 
 
 class NodeProcess(BrokerProcess):
@@ -27,11 +29,12 @@ class NodeProcess(BrokerProcess):
         self, directory: Path, name: str, metadata: str, secret: str = SECRET, config: str = ""
     ) -> None:
         directory.mkdir()
-        super().__init__(directory, config)
+        super().__init__(directory, PATIENT + config)
         self.name = name
         self._connections: list[BlockingConnection] = []
+        self.cluster_port = free_port()
         self.options = [
-            "--name", name, "--cluster-port", str(free_port()), "--metadata", metadata,
+            "--name", name, "--cluster-port", str(self.cluster_port), "--metadata", metadata,
         ]  # fmt: skip
         if secret:
             self.options += ["--cluster-secret", secret]

@@ -115,7 +115,7 @@ def test_3_42_what_the_last_master_delivered_is_delivered_again_though_nothing_w
 def test_a_mirror_that_is_silent_is_expelled_before_its_session_ends(
     cluster: MirroredCluster, name: str, open_on: OpenOn
 ) -> None:
-    """`warren.mirror_timeout`, 3 s, and not the 6 s of a session."""
+    """`warren.mirror_timeout`, 3 s here, and not the 6 s of a session."""
     queue = _queue(cluster, name, open_on)
     first, _, third = cluster.nodes
     publisher = open_on(cluster.nodes[0], confirms=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browsing import browser, sign_in, visiting
 from cluster.nodes import ClusterOfNodes, publish
+from security.page_client import ask_page, log_in_to_page
 
 __all__ = ["browser"]
 
@@ -72,3 +74,14 @@ def test_a_quorum_queue_shows_its_members(page: Page, cluster: ClusterOfNodes) -
         expect(shown).to_contain_text(f"{other} online")
     api = cluster.nodes[0].api
     api.must(api.delete("queues", "/", name))
+
+
+def test_signing_out_at_one_node_ends_the_session_at_all(cluster: ClusterOfNodes) -> None:
+    ports = [node.http_port for node in cluster.nodes]
+    cookie = log_in_to_page(ports[0], "guest", "guest").cookie
+    shown = [ask_page(port, "GET", "/queues", cookie=cookie) for port in ports]
+    assert [page.status for page in shown] == [200] * len(ports)
+    form = urlencode({"csrf": shown[0].token}).encode()
+    assert ask_page(ports[0], "POST", "/logout", form, cookie=cookie).status == 303
+    after = [ask_page(port, "GET", "/queues", cookie=cookie).status for port in ports]
+    assert after == [303] * len(ports)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
+import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from cluster.nodes import ClusterOfNodes, NodeProcess, eventually
@@ -36,7 +38,7 @@ def test_a_node_whose_name_is_taken_does_not_start(
 def test_a_node_with_another_secret_does_not_start_and_delays_nobody(
     cluster: ClusterOfNodes, first: BlockingChannel, name: str
 ) -> None:
-    node = cluster.newcomer("wrong-secret", "n9@localhost", secret="something else")
+    node = cluster.newcomer("wrong-secret", "n9@localhost", secret="something else altogether")
     node.launch()
     assert node.await_end() == EXIT_UNAVAILABLE
     assert "Error: this node cannot join cluster '" in node.log()
@@ -82,7 +84,7 @@ def test_data_of_a_node_on_its_own_and_of_a_cluster_are_not_mixed_up(
 def test_of_two_nodes_with_different_secrets_that_start_at_once_one_stops(tmp_path: Path) -> None:
     etcd = EtcdCluster().start()
     nodes = [
-        NodeProcess(tmp_path / name, f"{name}@localhost", etcd.url, f"secret of {name}")
+        NodeProcess(tmp_path / name, f"{name}@localhost", etcd.url, f"known to {name} alone")
         for name in ("n1", "n2")
     ]
     try:
@@ -101,3 +103,17 @@ def test_of_two_nodes_with_different_secrets_that_start_at_once_one_stops(tmp_pa
         for node in nodes:
             node.kill()
         etcd.stop()
+
+
+def test_strangers_at_the_port_of_links_keep_no_node_out(cluster: ClusterOfNodes) -> None:
+    """Of those who have not proved themselves the oldest go, so that a node always gets in."""
+    port = cluster.nodes[0].cluster_port
+    strangers = [socket.create_connection(("127.0.0.1", port), 30) for _ in range(300)]
+    try:
+        assert b"too many links" in strangers[0].recv(4096)
+        strangers[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            strangers[-1].recv(1)
+    finally:
+        for stranger in strangers:
+            stranger.close()

@@ -17,14 +17,16 @@ from warren.metadata.etcd_address import parse_etcd_address
 from warren.metadata.keys import KeyKind, parse_key, prefix
 from warren.replication.group_record import GroupRecord, decode_record
 
-EVERYWHERE: Final = ("all-0", "all-1", "all-2", "all-kept")
+EVERYWHERE: Final = ("all-0", "all-1", "all-2", "all-kept", "quorum-0", "quorum-kept")
 TWICE: Final = ("two-0", "two-kept")
 QUEUES: Final = (*EVERYWHERE, *TWICE)
-KEPT: Final = ("all-kept", "two-kept")
+KEPT: Final = ("all-kept", "two-kept", "quorum-kept")
 """These are emptied from time to time only, so that there is something to synchronise."""
 ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "all-1": {"x-max-priority": 3},
     "all-2": {"x-queue-mode": "lazy"},
+    "quorum-0": {"x-queue-type": "quorum"},
+    "quorum-kept": {"x-queue-type": "quorum"},
 }
 _SAFE: Final = {"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced"}
 POLICIES: Final = {

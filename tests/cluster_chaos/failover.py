@@ -1,11 +1,14 @@
-"""How long publishers wait when a queue's master is killed, paused or cut off, and what is lost.
+"""Failover: how long publishers wait when a node is killed, paused or cut off, and what is lost.
 
-    python -m cluster_chaos.failover [--how kill,pause,cut] [--rate 2000] [--keep DIRECTORY]
+    python -m cluster_chaos.failover [--how kill,...] [--type quorum] [--rate 2000] [--keep DIR]
 
-A mirrored queue on three nodes. One publisher is at a mirror's node, one at the master's; both send
-at a given rate and wait for nothing. The first one's longest time without a confirm is what a
-failover costs. The second one shows whether a master promises what it cannot keep: whatever was
-confirmed to either of them must be in the queue when all is well again, and nothing else may be.
+A mirrored queue, or a quorum queue, on three nodes. The node of its master is hurt, or that of a
+mirror (`mirror-kill`, `mirror-pause`, `mirror-cut`) for which confirms have to wait.
+
+One publisher is at a mirror's node that is well, one at the master's; both send at a given rate and
+wait for nothing. The first one's longest time without a confirm is what a failover costs. The
+second one shows whether a master promises what it cannot keep: whatever was confirmed to either of
+them must be in the queue when all is well again, and nothing else may be.
 """
 
 from __future__ import annotations
@@ -53,6 +56,12 @@ RESUME_S_MAX: Final = 60.0
 WELL_S_MAX: Final = 90.0
 CANNOT_RUN: Final = 77
 FAULTS: Final[dict[str, Fault]] = {"kill": kill, "pause": pause, "cut": cut}
+OF_MIRRORS: Final = "mirror-"
+SHAPES: Final = (*FAULTS, *(f"{OF_MIRRORS}{how}" for how in FAULTS))
+TYPES: Final[dict[str, dict[str, object]]] = {
+    "mirrored": {},
+    "quorum": {"x-queue-type": "quorum"},
+}
 TICK_S: Final = 0.002
 HEAD_BYTES: Final = 7
 PIECE_BYTES: Final = 65_536
@@ -175,6 +184,7 @@ class Outcome:
 class Failover:
     def __init__(self, directory: Path, rate: float, has_small_disks: bool = False) -> None:
         self.world = World(directory, has_small_disks)
+        self.arguments: dict[str, object] = {}
         self._rate = rate
 
     def prepare(self) -> None:
@@ -182,7 +192,7 @@ class Failover:
         body = {"pattern": QUEUE, "definition": POLICY, "apply-to": "queues"}
         self.world.nodes[0].ask(f"/api/policies/%2F/{QUEUE}", "PUT", body)
         client = self._client(self.world.nodes[0])
-        client.call(1, "queue.declare", queue=QUEUE, durable=True)
+        client.call(1, "queue.declare", queue=QUEUE, durable=True, arguments=self.arguments)
         client.drop()
 
     def _client(self, node: ChaosNode) -> RawClient:
@@ -192,13 +202,14 @@ class Failover:
 
     def measure(self, how: str) -> Outcome:
         master = self.await_copies()
-        mirror = next(node for node in self.world.nodes if node is not master)
+        mirror, other = (node for node in self.world.nodes if node is not master)
+        victim = other if how.startswith(OF_MIRRORS) else master
         elsewhere = SteadyPublisher(f"{how}-elsewhere", mirror.amqp, self._rate)
         there = SteadyPublisher(f"{how}-there", master.amqp, self._rate / 4)
         for publisher in (elsewhere, there):
             publisher.start()
         time.sleep(BEFORE_S)
-        with FAULTS[how](self.world, master):
+        with FAULTS[how.removeprefix(OF_MIRRORS)](self.world, victim):
             began = time.monotonic()
             self._await_confirms(elsewhere, began)
             time.sleep(AFTER_S)
@@ -264,7 +275,8 @@ class Failover:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="failover", description="Measure failovers.")
-    parser.add_argument("--how", default=",".join(FAULTS))
+    parser.add_argument("--how", default=",".join(SHAPES), help="some of them, in this order")
+    parser.add_argument("--type", choices=TYPES, default="mirrored", help="of the queue")
     parser.add_argument("--rate", type=float, default=2000.0, help="of the publisher elsewhere")
     parser.add_argument("--keep", type=Path, help="where to work, and to leave everything")
     options = parser.parse_args()
@@ -276,6 +288,7 @@ def main() -> int:
         directory = options.keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         failover = Failover(directory, options.rate)
+        failover.arguments = TYPES[options.type]
         try:
             failover.prepare()
             for how in options.how.split(","):

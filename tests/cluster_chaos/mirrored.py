@@ -2,7 +2,8 @@
 
     scripts/chaos --mirrored --minutes 10 [--seed 1] [--only kill,halves] [--steady]
 
-Queues have copies on all nodes or on two, one has priorities, one is lazy, two are left to fill.
+Queues have copies on all nodes or on two, one has priorities, one is lazy, two are quorum queues,
+three are left to fill.
 Each round does one kind of harm (`harms`), until all have had their turn; then they are shuffled
 again. When a round is over all copies have to be there and in sync. With `--steady` there is one
 queue with a backlog, four publishers at 250 messages a second and four consumers that acknowledge

@@ -19,7 +19,7 @@ from etcd_process import ROOMY, EtcdMember
 AMQP_PORT: Final = 5672
 HTTP_PORT: Final = 15672
 CLUSTER_PORT: Final = 25672
-SECRET: Final = "known to all"
+SECRET: Final = "known to all nodes of this world"
 READY_S_MAX: Final = 300.0
 # Files that fit a small disk, and no alarm before it is really full.
 SMALL: Final = """

@@ -53,6 +53,7 @@ from warren.flow.brake import Brake
 from warren.flow.tenure import Tenure
 from warren.metadata.keys import KeyKind, node_key, node_state_key, prefix
 from warren.metadata.store import Change, Check, Delete, Lease, MetadataError, Put
+from warren.model.limits import MIRROR_TIMEOUT_MS
 from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import Deliveries
 from warren.replication.classic.origins import make_origin
@@ -81,7 +82,7 @@ CONFIG: Final = {
     "sync_max_throughput": "0",
     "sync_batch_size": 3,
     "sync_is_blocking": False,
-    "mirror_timeout_ms": 3_000,
+    "mirror_timeout_ms": MIRROR_TIMEOUT_MS,
 }
 
 # The keeper of sessions reads a clock that no test owns: in a process of a world it is the world's.
@@ -154,7 +155,7 @@ class Process:
         self.queue_factory.storages = storages
         self.shell = WatchedShell(self)
         placement.use(self.shell, context)
-        me = Identity("simulated", self.name, self.new_token(), "1", b"secret")
+        me = Identity("simulated", self.name, self.new_token(), "1", b"key")
         self.links = Links(context, me, self)
         self.shell.use_links(self.links)
         self.keeper = SessionKeeper(context, self._put_session)

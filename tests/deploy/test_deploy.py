@@ -168,3 +168,9 @@ def test_a_sample_configuration_is_right_with_what_it_proposes_too(name: str) ->
     assert read_config_file(DEPLOY / name).pending == []
     proposed = re.sub(r"(?m)^# (?=[\w.]+ = )", "", (DEPLOY / name).read_text())
     assert parse_config(proposed, name).pending == []
+
+
+@pytest.mark.parametrize("name", ["warren.conf", "container.conf"])
+def test_the_user_that_everybody_knows_is_not_open_to_the_network(name: str) -> None:
+    config = read_config_file(DEPLOY / name).config()
+    assert config.default_user in config.loopback_users

@@ -83,7 +83,7 @@ def test_definitions_go_out_and_come_in(page: Page, api: Api, tmp_path: Path) ->
     api.must(api.delete("queues", "/", "defined"))
     page.get_by_label("File").set_input_files(file)
     page.get_by_role("button", name="Import definitions").click()
-    expect(page.get_by_text("The definitions were imported.")).to_be_visible()
+    expect(page.get_by_text("The definitions were imported.")).to_be_in_viewport(ratio=1)
     assert api.get("queues", "/", "defined").status == 200
     broken = tmp_path / "broken.json"
     broken.write_text("{")

@@ -28,7 +28,12 @@ def test_who_is_not_signed_in_gets_there_after_signing_in(visitor: Callable[[], 
     expect(page.get_by_role("heading", name="Queues")).to_be_visible()
 
 
-def test_the_session_is_hidden_from_scripts_and_ends_with_signing_out(page: Page) -> None:
+def test_the_session_is_hidden_from_scripts_and_ends_with_signing_out(
+    visitor: Callable[[], Page],
+) -> None:
+    """A session of its own: the one that the other tests share is to last."""
+    page = visitor()
+    sign_in(page, "guest", "guest")
     page.goto("/")
     cookies = [c for c in page.context.cookies() if c["name"].startswith("warren_session")]
     assert [(c["httpOnly"], c["sameSite"]) for c in cookies] == [(True, "Lax")]
@@ -90,8 +95,12 @@ def test_who_is_no_administrator_has_no_link_to_what_is_not_open_to_it(
     expect(menu.get_by_role("link", name="Admin")).to_have_count(0)
 
 
-def test_a_form_from_elsewhere_changes_nothing(page: Page, broker: BrokerProcess) -> None:
+def test_a_form_from_elsewhere_changes_nothing(
+    visitor: Callable[[], Page], broker: BrokerProcess
+) -> None:
     """Neither without the token that is in our forms, nor from another site with it."""
+    page = visitor()
+    sign_in(page, "guest", "guest")
     page.goto("/")
     url = f"http://127.0.0.1:{broker.http_port}/logout"
     cookie = "; ".join(f"{c['name']}={c['value']}" for c in page.context.cookies())

@@ -85,8 +85,9 @@ def test_a_message_is_published(page: Page, channel: BlockingChannel) -> None:
     page.get_by_role("textbox", name="Payload").fill("hello")
     page.get_by_role("textbox", name="Headers").fill("source = page\ntries = 3")
     page.get_by_role("textbox", name="Properties").fill("content_type = text/plain")
+    page.set_viewport_size({"width": 1280, "height": 500})
     page.get_by_role("button", name="Publish").click()
-    expect(page.get_by_text("The message was published.")).to_be_visible()
+    expect(page.get_by_text("The message was published.")).to_be_in_viewport(ratio=1)
     _, properties, body = channel.basic_get(QUEUE, auto_ack=True)
     assert body == b"hello"
     assert properties.headers == {"source": "page", "tries": 3}

@@ -86,3 +86,14 @@ def test_a_list_is_sorted_and_turned_over(page: Page, channel: BlockingChannel) 
     page.get_by_role("link", name="Last").click()
     expect(page.locator("#live")).to_contain_text("page 3 of 3")
     expect(page.locator("tbody tr")).to_have_count(MANY - 100)
+
+
+def test_a_quorum_queue_outside_of_a_cluster_has_one_copy_and_says_so(
+    page: Page, channel: BlockingChannel
+) -> None:
+    channel.queue_declare("votes", durable=True, arguments={"x-queue-type": "quorum"})
+    page.goto("/queues?name=votes")
+    expect(page.get_by_role("row", name="votes")).to_contain_text("1 copy")
+    page.goto("/queues/%2F/votes")
+    expect(page.get_by_text("one copy")).to_be_visible()
+    expect(page.get_by_text("this node is not in a cluster")).to_be_visible()
