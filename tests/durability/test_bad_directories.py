@@ -106,7 +106,8 @@ def newer(path: Path, offset: int, header_bytes: int) -> bytes:
 
 
 NEWER: list[tuple[str, Callable[[DataFiles], Path], int, int]] = [
-    ("journal", lambda files: files.journals[-1], 8, 32),
+    # A kill may have come before the newest journal file had its header.
+    ("journal", lambda files: [path for path in files.journals if path.stat().st_size][-1], 8, 32),
     ("store", lambda files: files.bodies[-1], 4, 20),
     ("checkpoint", lambda files: files.directory / "checkpoint", 8, 0),
 ]

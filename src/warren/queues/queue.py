@@ -221,14 +221,18 @@ class Queue(AbstractQueue):
         return Fetched(queued, self.backing.length)
 
     async def _fetch_loaded(self, until: Until) -> Fetched:
-        """Wait for the head, which is on a disk."""
-        queued = None
-        while queued is None and self.backing.length:
-            await until(self.when_loaded)
+        """Wait for the head, which is on a disk.
+
+        A turn of the loop lies between the look that found nothing and this. The head may have
+        come in it, and nobody would tell of it again: so look once more before waiting.
+        """
+        while True:
             if self.is_deleted:  # or another node is its master
                 raise QueueGone(str(self.record))
             queued = self.get()
-        return Fetched(queued, self.backing.length)
+            if queued is not None or not self.backing.length:
+                return Fetched(queued, self.backing.length)
+            await until(self.when_loaded)
 
     def get(self) -> QueuedMessage | None:
         """Take the head. None although messages are ready: it is being read (`when_loaded`)."""
