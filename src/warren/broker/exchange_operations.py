@@ -58,5 +58,7 @@ class ExchangeOperations:
                 return
             if if_unused and not exchange.is_unused:
                 raise precondition_failed(f"{exchange.record} in use")
+            if await self._writer.remove_first_bindings(exchanges=[name]):
+                continue
             if await self._writer.remove(plan_removal(self._topology, exchanges=[name])):
                 return

@@ -184,6 +184,8 @@ class QueueOperations:
         with self._topology.hiding(queues):
             for _ in self._writer.attempts():
                 left = [queue.record.name for queue in queues if self._topology.is_hidden(queue)]
+                if await self._writer.remove_first_bindings(queues=left):
+                    continue
                 if not left or await self._writer.remove(plan_removal(self._topology, left)):
                     return
 

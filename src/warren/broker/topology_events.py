@@ -42,11 +42,16 @@ def binding_created(events: EventBus, binding: BindingRecord) -> None:
     events.tell("binding.created", lambda: _binding(binding))
 
 
-def removed(events: EventBus, vhost: str, removal: Removal) -> None:
-    """What goes along with something else goes by nobody's order."""
+def removed(events: EventBus, vhost: str, removal: Removal, by: str | None = None) -> None:
+    """Tell what was removed, bindings by the user `by` if one is named.
+
+    What goes along with something else goes by nobody's order.
+    """
     is_own = not removal.queues and not removal.exchanges
+    if by is None and not is_own:
+        by = INTERNAL_USER
     for binding in removal.bindings:
-        _binding_deleted(events, binding, None if is_own else INTERNAL_USER)
+        _binding_deleted(events, binding, by)
     for kind, names in (("queue", removal.queues), ("exchange", removal.exchanges)):
         for name in names:
             _deleted(events, f"{kind}.deleted", vhost, name)

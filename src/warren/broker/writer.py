@@ -8,10 +8,12 @@ looks again, since what was allowed a moment ago may not be any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from warren.broker.removal import Removal, plan_removal
+from warren.broker.events import INTERNAL_USER
+from warren.broker.next_turn import NextTurn
+from warren.broker.removal import Removal, first_of_many, plan_removal
 from warren.broker.services import Services
 from warren.broker.topology import Topology
 from warren.broker.topology_events import (
@@ -24,7 +26,6 @@ from warren.metadata.codec import TopologyRecord, encode_record
 from warren.metadata.keys import binding_key, exchange_key, queue_key, vhost_key
 from warren.metadata.store import (
     CHECKS_AT_ONCE,
-    OPERATIONS_AT_ONCE,
     Check,
     Delete,
     Lease,
@@ -110,9 +111,25 @@ class TopologyWriter:
         return is_done
 
     async def remove(self, removal: Removal) -> bool:
-        if await self._remove_first_bindings(removal) or not await self._remove(removal, []):
+        if not await self._remove(removal, []):
             return False
         await self.remove_orphans()
+        return True
+
+    async def remove_first_bindings(
+        self, queues: Iterable[str] = (), exchanges: Iterable[str] = ()
+    ) -> bool:
+        """Remove a slice of the bindings of ends that have very many.
+
+        False if there are few, which can go with their ends. After True the caller looks again:
+        other clients have had their turn meanwhile.
+        """
+        first = first_of_many(self._topology, queues, exchanges)
+        if not first:
+            return False
+        await self._remove(plan_removal(self._topology, bindings=first), [], INTERNAL_USER)
+        # A transaction about transient bindings alone does not wait for anything.
+        await NextTurn()
         return True
 
     async def remove_orphans(self) -> None:
@@ -144,7 +161,8 @@ class TopologyWriter:
         """Wait until all transactions about this queue that were submitted before are through."""
         await self._transact([self._check_queue(queue)], [])
 
-    async def _remove(self, removal: Removal, checks: list[Check]) -> bool:
+    async def _remove(self, removal: Removal, checks: list[Check], by: str | None = None) -> bool:
+        """Remove all of this at once; `by` is the acting user of events, if not the present one."""
         checks += [self._check_queue(name) for name in removal.queues]
         checks += [self._check_exchange(name) for name in (*removal.exchanges, *removal.spared)]
         changes: list[Operation] = [Delete(binding_key(each)) for each in removal.bindings]
@@ -155,23 +173,8 @@ class TopologyWriter:
         changes += [self._renew(name) for name in removal.spared]
         is_done = await self._transact(checks, changes)
         if is_done:
-            removed(self._events, self._vhost, removal)
+            removed(self._events, self._vhost, removal, by)
         return is_done
-
-    async def _remove_first_bindings(self, removal: Removal) -> bool:
-        """An exchange may have bindings without number. If there are very many, remove some ahead;
-        True if the rest has to be planned anew.
-
-        Not those of auto-delete exchanges that are to go because they lose them.
-        """
-        if len(removal.bindings) <= OPERATIONS_AT_ONCE:
-            return False
-        exchanges = self._topology.exchanges
-        plain = [b for b in removal.bindings if not exchanges[b.source].record.auto_delete]
-        first = plain[:OPERATIONS_AT_ONCE]
-        if first:
-            await self._transact([], [Delete(binding_key(binding)) for binding in first])
-        return bool(first)
 
     async def _transact(self, checks: list[Check], changes: list[Operation]) -> bool:
         try:

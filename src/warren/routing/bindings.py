@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from warren.model.fields import Table
 from warren.model.records import BindingRecord, Destination
@@ -58,6 +59,19 @@ class BindingTable:
 
     def count_of_source(self, name: str) -> int:
         return len(self._by_source.get(name, ()))
+
+    def count_of_destination(self, destination: Destination) -> int:
+        return len(self._by_destination.get(destination, ()))
+
+    def first_of_source(self, name: str, count: int) -> tuple[BindingRecord, ...]:
+        """Return the oldest bindings of this source, at most so many."""
+        return tuple(islice(self._by_source.get(name, ()), count))
+
+    def first_of_destination(
+        self, destination: Destination, count: int
+    ) -> tuple[BindingRecord, ...]:
+        """Return the oldest bindings to this destination, at most so many."""
+        return tuple(islice(self._by_destination.get(destination, ()), count))
 
     def all(self) -> Iterator[BindingRecord]:
         for bindings in self._by_source.values():

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from broker_world import BrokerWorld
 from topology_samples import binding, exchange, queue, to_exchange
-from warren.broker import writer
+from warren.broker import removal
+from warren.broker.events import INTERNAL_USER, Event
 from warren.broker.vhost import VirtualHost
+
+
+class Heard:
+    """A listener that keeps all events."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def wants(self, name: str) -> bool:
+        return True
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
 
 
 async def stored_names(world: BrokerWorld, kind: str) -> list[str]:
@@ -112,7 +128,7 @@ async def test_a_connection_may_take_many_queues_with_it(vhost: VirtualHost) -> 
 async def test_more_bindings_than_one_transaction_holds_go_too(
     world: BrokerWorld, vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "OPERATIONS_AT_ONCE", 10)
+    monkeypatch.setattr(removal, "BINDINGS_AT_ONCE_MAX", 10)
     await vhost.declare_exchange(exchange("x", "topic"))
     await vhost.declare_exchange(exchange("y", "topic", auto_delete=True))
     await vhost.declare_queue(queue("q"), False, "c")
@@ -126,4 +142,75 @@ async def test_more_bindings_than_one_transaction_holds_go_too(
     assert len(vhost.bindings) == 0
     assert "y" not in vhost.exchanges
     assert await stored_names(world, "binding") == []
-    assert sizes == [10, 10, 5, 17]  # the last one as a whole: it takes y along
+    # The third has the last five of x and five of y, which gets a new version; y goes at the end.
+    assert sizes == [10, 10, 11, 12]
+
+
+async def test_an_exchange_loses_very_many_bindings_in_slices(
+    world: BrokerWorld, vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is made for a slice at a time: to plan for all each time would be quadratic."""
+    monkeypatch.setattr(removal, "BINDINGS_AT_ONCE_MAX", 10)
+    await vhost.declare_exchange(exchange("x", "direct", auto_delete=True))
+    await vhost.declare_exchange(exchange("from", "topic"))
+    await vhost.declare_queue(queue("q"), False, "c")
+    for number in range(25):
+        await vhost.bind(binding("x", "q", f"{number}"), "c")
+    for number in range(3):
+        await vhost.bind(binding("from", to_exchange("x"), f"{number}"), "c")
+    sizes: list[int] = []
+    world.store.watch(lambda changes: sizes.append(len(changes)))
+    await vhost.delete_exchange("x")
+    assert "x" not in vhost.exchanges
+    assert len(vhost.bindings) == 0
+    assert await stored_names(world, "binding") == []
+    assert sizes == [11, 11, 9]
+
+
+async def test_others_have_their_turn_while_very_many_bindings_go(
+    vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing is durable, and so no transaction waits for the disk."""
+    monkeypatch.setattr(removal, "BINDINGS_AT_ONCE_MAX", 10)
+    await vhost.declare_exchange(exchange("x", "direct", durable=False))
+    await vhost.declare_queue(queue("q", durable=False), False, "c")
+    for number in range(50):
+        await vhost.bind(binding("x", "q", f"{number}"), "c")
+    deletion = asyncio.create_task(vhost.delete_exchange("x"))
+    left = []
+    while not deletion.done():
+        await asyncio.sleep(0)
+        left.append(len(vhost.bindings))
+    assert sorted(set(left), reverse=True) == [40, 30, 20, 10, 0]
+
+
+async def test_a_queue_that_loses_its_bindings_in_slices_is_hidden(
+    vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "BINDINGS_AT_ONCE_MAX", 10)
+    await vhost.declare_queue(queue("q"), False, "c")
+    for number in range(50):
+        await vhost.bind(binding("amq.direct", "q", f"{number}"), "c")
+    deletion = asyncio.create_task(vhost.delete_queue("q", False, False, "c"))
+    await asyncio.sleep(0)
+    assert "q" not in vhost.queues
+    assert vhost.route("amq.direct", ["49"], None) == ()
+    await deletion
+    assert len(vhost.bindings) == 0
+
+
+async def test_bindings_removed_ahead_are_told_as_events(
+    world: BrokerWorld, vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "BINDINGS_AT_ONCE_MAX", 10)
+    await vhost.declare_exchange(exchange("x", "direct"))
+    await vhost.declare_queue(queue("q"), False, "c")
+    for number in range(25):
+        await vhost.bind(binding("x", "q", f"{number}"), "c")
+    heard = Heard()
+    vhost.events.listeners.append(heard)
+    await vhost.delete_exchange("x")
+    deleted = [each for each in heard.events if each.name == "binding.deleted"]
+    assert len(deleted) == 25
+    assert {each.properties["user_who_performed_action"] for each in deleted} == {INTERNAL_USER}
+    assert heard.events[-1].name == "exchange.deleted"
