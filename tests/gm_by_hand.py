@@ -26,7 +26,7 @@ from warren.replication.gm.events import (
     Stopped,
     TimerFired,
 )
-from warren.replication.gm.frames import Frame, Payload, decode_frame, encode_frame
+from warren.replication.gm.frames import Frame, Payload, decode_frames, encode_frame
 from warren.replication.gm.member import GroupMember
 from warren.replication.group_record import GroupRecord, Member, SessionGone, mark_dead
 
@@ -102,8 +102,8 @@ class ByHand:
         link = self.links[source, target]
         actions: list[Action] = []
         while link:
-            frame, payloads = decode_frame(b"".join(encode_frame(*link.popleft())))
-            actions += self.tell(target, FrameArrived(frame, payloads))
+            for frame, payloads in decode_frames(b"".join(encode_frame(*link.popleft()))):
+                actions += self.tell(target, FrameArrived(frame, payloads))
         return actions
 
     def carry_all(self) -> None:

@@ -37,7 +37,7 @@ from warren.replication.gm.events import (
     Stopped,
     TimerFired,
 )
-from warren.replication.gm.frames import decode_frame, encode_frame
+from warren.replication.gm.frames import decode_frames, encode_frame
 from warren.replication.gm.member import GroupMember
 from warren.replication.group_record import (
     GroupRecord,
@@ -239,8 +239,8 @@ class World:
         member_id, data = message
         peer = self.by_node.get(target)
         if peer is not None and peer.id == member_id:
-            frame, payloads = decode_frame(data)
-            peer.tell(FrameArrived(frame, payloads))
+            for frame, payloads in decode_frames(data):
+                peer.tell(FrameArrived(frame, payloads))
 
     def _link_down(self, source: str, target: str) -> None:
         if source in self.by_node:

@@ -66,7 +66,7 @@ class Surroundings:
     def counted(self, news: Counted) -> None:
         self.heard.append(news)
 
-    def mirror_frame(self, body: bytes) -> None:
+    def mirror_frames(self, body: bytes) -> None:
         self.heard.append(body)
 
     def mirror_news(self, news: MirrorNews) -> None:

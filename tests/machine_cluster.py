@@ -14,7 +14,7 @@ from warren.cluster.events import (
     CommitAnswered,
     CopyPrepared,
     Event,
-    FrameArrived,
+    FramesArrived,
     NewsArrived,
 )
 from warren.metadata.store import Change, Put, Record
@@ -82,7 +82,7 @@ class MachineCluster:
     def _perform(self, name: str, action: Action) -> None:
         match action:
             case SendFrame(node, buffers) if not self.cut & {name, node}:
-                self._deliver(node, FrameArrived(b"".join(buffers)))
+                self._deliver(node, FramesArrived(b"".join(buffers)))
             case TellNode(node, news) if not self.cut & {name, node}:
                 self._deliver(node, NewsArrived(news))
             case PrepareCopy(queue, uid):

@@ -222,7 +222,7 @@ class ReplicaWorld:
     def broadcast(self, payload: bytes) -> None:
         self.sent.append(payload)
 
-    def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
+    def flush_due(self, master: MasterBacking, urgency: int) -> None:
         self.due.append(master)
 
     def refused(self) -> bool:
@@ -275,7 +275,7 @@ class ReplicaWorld:
         mirror = Mirror(
             name,
             replica.level,
-            lambda number: self.master.held(name, number),
+            lambda number, _: self.master.held(name, number),
             lambda: self.failed.append(name),
         )
         self.mirrors[name] = mirror

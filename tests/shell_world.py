@@ -232,4 +232,5 @@ class ShellWorld:
     def perform(self, action: Action) -> Awaitable[None] | None:
         """Have the shell carry out one action."""
         result = self.shell._performers[type(action)](action)
+        self.shell._frames.flush()
         return result if isinstance(result, Awaitable) else None

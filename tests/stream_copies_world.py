@@ -80,7 +80,7 @@ class StreamCopies:
         copy.mirror = StreamMirror(
             name,
             copy.log,
-            lambda number: self.hold(name, number),
+            lambda number, _: self.hold(name, number),
             lambda: self.failed.append(name),
         )
         self.begin_with(name)
@@ -106,7 +106,7 @@ class StreamCopies:
     def broadcast(self, payload: bytes) -> None:
         self.sent.append(payload)
 
-    def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
+    def flush_due(self, master: MasterBacking, urgency: int) -> None:
         self.steps.append(master.flush)
 
     def refused(self) -> bool:

@@ -11,14 +11,14 @@ from cluster.nodes import eventually
 from gm_by_hand import ByHand
 from gm_scenario import Scenario
 from gm_world import STEPS_MAX, Peer, World
-from warren.replication.gm.events import Broadcast
+from warren.replication.gm.events import Broadcast, Timer, TimerFired
 from warren.replication.gm.frames import (
     Activity,
     AddOnRight,
     Catchup,
     Frame,
     Payload,
-    decode_frame,
+    decode_frames,
 )
 from warren.replication.gm.member import FLUSH_MS
 from warren.replication.gm.ring import BUFFER_BYTES_MAX
@@ -49,7 +49,7 @@ class Trace:
 
         def record(source: str, target: str, message: object) -> None:
             assert isinstance(message, tuple)
-            frame, payloads = decode_frame(message[1])
+            frame, payloads = next(decode_frames(message[1]))
             hop = Hop(self.world.schedule.now_us, source, target, frame, payloads)
             self.hops.append(hop)
             send(source, target, message)
@@ -168,9 +168,11 @@ def test_c042_second_round() -> None:
     """A second round, of acknowledgements, lets the mirrors forget what all have."""
     group = ByHand("a", "b", "c")
     group.broadcast("a", b"m")
-    for source, target in (("a", "c"), ("c", "b"), ("b", "a")):
-        assert group.settled("a") == 0
+    for source, target in (("a", "c"), ("c", "b")):
         group.carry(source, target)
+        assert group.settled("a") == 0
+    group.tell("b", TimerFired(Timer.ACKS))  # the last step is only a number, and may wait
+    group.carry("b", "a")
     assert group.settled("a") == 1
     assert (group.pending("b"), group.pending("c")) == ({"a": 1}, {"a": 1})
     group.broadcast("a", b"n")  # the acknowledgement rides along

@@ -26,7 +26,7 @@ from warren.cluster import queue_moves
 from warren.cluster.events import (
     DrainWanted,
     Event,
-    FrameArrived,
+    FramesArrived,
     LinkDown,
     LinkGivenUp,
     LinkUp,
@@ -332,8 +332,8 @@ class Process:
     def link_down(self, node: str, silent_ms: int) -> None:
         self.shell.tell(LinkDown(node, silent_ms))
 
-    def mirror_frame(self, body: bytes) -> None:
-        self.shell.tell(FrameArrived(body))
+    def mirror_frames(self, body: bytes) -> None:
+        self.shell.tell(FramesArrived(body))
 
     def mirror_news(self, news: MirrorNews) -> None:
         self.shell.tell(NewsArrived(news))

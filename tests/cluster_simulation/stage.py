@@ -64,11 +64,15 @@ class Stage:
             now_ms = self.world.schedule.now_us / 1_000
             raise Violation(f"at {now_ms:.0f} ms: {otherwise}: {self.record}")
 
-    def heard(self) -> str:
-        """On which nodes clients hear confirms now; it takes a while to see."""
+    def heard(self, *, is_safe: bool = False) -> str:
+        """On which nodes clients hear confirms now; it takes a while to see.
+
+        `is_safe`: of messages that nobody has acknowledged, so that a disk must have them.
+        """
         before_us = self.world.schedule.now_us
         self.wait(WATCH_US)
-        times_us = self.world.witness.heard_us
+        witness = self.world.witness
+        times_us = witness.heard_safe_us if is_safe else witness.heard_us
         return "".join(name for name in "abc" if times_us.get(name, 0) > before_us)
 
     def require_confirms(self, names: str, gap_us_max: int, duration_us: int) -> None:

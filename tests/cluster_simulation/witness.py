@@ -55,6 +55,8 @@ class Witness:
         self.deliveries = 0
         self.heard_us: dict[str, int] = {}
         """When clients on each node last heard a confirm."""
+        self.heard_safe_us: dict[str, int] = {}
+        """The same for confirms that mean a disk: nobody had acknowledged the message."""
         self.fed_us: dict[str, int] = {}
         """When clients on each node last got a message."""
         self._publishers: dict[int, tuple[int, int]] = {}
@@ -155,6 +157,8 @@ class Witness:
     def heard_confirm(self, process: Process, body: int) -> None:
         self.confirmed.add(body)
         self.heard_us[process.name] = self._world.schedule.now_us
+        if body not in self.acknowledged:
+            self.heard_safe_us[process.name] = self._world.schedule.now_us
         record = self._world.record
         if record is None or body in self.transient or body in self.acknowledged:
             return

@@ -8,7 +8,7 @@ from struct import pack
 from typing import Final
 
 import wire_frames
-from warren.cluster.link.control import Held, OpenQueue, encode_control
+from warren.cluster.link.control import Held, HeldCopy, OpenQueue, encode_control
 from warren.replication.gm.frames import Activity, AddOnRight, Progress, encode_frame
 from warren.replication.group_record import Member
 from warren.storage.index.index_format import (
@@ -108,7 +108,7 @@ def seeds() -> dict[str, list[bytes]]:
         "index": _records(),
         "ring": _frames(),
         "link": [
-            encode_control(Held("uid", "a/1/1", 1, 9)),
+            encode_control(Held((HeldCopy("uid", "a/1/1", 1, 9),))),
             encode_control(OpenQueue(1, "/", "q", 1, "a/1")),
         ],
         **_TEXTS,

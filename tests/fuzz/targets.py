@@ -25,7 +25,7 @@ from warren.management.errors import Refusal
 from warren.management.json_slices import decode_json
 from warren.management.multipart import form_fields
 from warren.model.regular_expressions import InvalidPattern, compile_pattern
-from warren.replication.gm.frames import MalformedFrame, decode_frame
+from warren.replication.gm.frames import MalformedFrame, decode_frames
 from warren.storage.index import _index_records_py as plain_index
 from warren.storage.index import index_records
 from warren.streams import _chunk_py as plain_chunks
@@ -123,12 +123,12 @@ def _index_outcome(twin: Any, sealed: bytes) -> tuple[object, ...]:
 
 
 def ring(data: bytes) -> None:
-    """A frame of a mirrored queue."""
+    """Frames of mirrored queues."""
     try:
-        _, payloads = decode_frame(data)
+        frames = list(decode_frames(data))
     except MalformedFrame:
         return
-    if sum(map(len, payloads)) > len(data):
+    if sum(len(payload) for _, payloads in frames for payload in payloads) > len(data):
         raise Found("more payload than there was")
 
 

@@ -68,8 +68,8 @@ class ProcessGone:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameArrived:
-    """A frame of the ring of some mirrored queue."""
+class FramesArrived:
+    """Frames of the rings of mirrored queues, one after the other."""
 
     body: bytes
 
@@ -166,7 +166,7 @@ Event: TypeAlias = (
     | LinkDown
     | LinkGivenUp
     | ProcessGone
-    | FrameArrived
+    | FramesArrived
     | NewsArrived
     | MasterMissing
     | CommitAnswered

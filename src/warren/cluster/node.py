@@ -49,7 +49,7 @@ from warren.cluster.events import (
     DiskRefused,
     DrainWanted,
     Event,
-    FrameArrived,
+    FramesArrived,
     LinkDown,
     LinkGivenUp,
     LinkUp,
@@ -84,7 +84,7 @@ from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.replication.classic.mirror import Mirror
 from warren.replication.classic.retained import RetainedMessages
-from warren.replication.gm.frames import MalformedFrame, decode_frame
+from warren.replication.gm.frames import MalformedFrame, decode_frames
 from warren.replication.group_record import GroupRecord, Member, SessionGone, make_member_id
 from warren.replication.stream.stream_mirror import StreamMirror
 
@@ -131,7 +131,7 @@ class ClusterNode:
             LinkDown: self._link_changed,
             LinkGivenUp: self._link_changed,
             ProcessGone: self._link_changed,
-            FrameArrived: self._frame_arrived,
+            FramesArrived: self._frames_arrived,
             NewsArrived: lambda event: self._news_arrived(event.news),
             MasterMissing: lambda event: self._clients.locate(event.name, event.node),
             CommitAnswered: lambda event: self._effects.answer(event.token, event.is_stored),
@@ -319,19 +319,21 @@ class ClusterNode:
             self._follow_invitation(name)
         self._plan_all()
 
-    def _frame_arrived(self, event: FrameArrived) -> None:
+    def _frames_arrived(self, event: FramesArrived) -> None:
         try:
-            frame, payloads = decode_frame(event.body)
+            for frame, payloads in decode_frames(event.body):
+                host = self._by_uid.get(frame.uid)
+                if host is not None:
+                    host.replica.frame_arrived(frame, payloads)
+                    if host.sync is not None:
+                        host.sync.synchroniser.wake()  # the ring may have room again
         except MalformedFrame as error:
             _log.warning("frame of a mirrored queue cannot be decoded", reason=error)
-            return
-        host = self._by_uid.get(frame.uid)
-        if host is not None:
-            host.replica.frame_arrived(frame, payloads)
-            if host.sync is not None:
-                host.sync.synchroniser.wake()  # the ring may have room again
 
     def _news_arrived(self, news: BecomeMirror | Held | Kept | OutOfReach) -> None:
+        if isinstance(news, Held):
+            self._held(news)
+            return
         if isinstance(news, BecomeMirror):
             self._invited(news)
             return
@@ -339,10 +341,6 @@ class ClusterNode:
         if host is None:
             return
         match news:
-            case Held():
-                host.replica.held(news.member, news.epoch, news.number)
-                if host.sync is not None:
-                    host.sync.synchroniser.wake()
             case Kept():
                 host.note("hears what a mirror has from before", news.member, news.epoch)
                 remains = RetainedMessages(news.runs, news.used_below, news.used_from)
@@ -350,6 +348,15 @@ class ClusterNode:
                 self._plan(host.name)
             case OutOfReach():
                 self.reachability.reported(host, news)
+
+    def _held(self, news: Held) -> None:
+        for copy in news.copies:
+            host = self._by_uid.get(copy.uid)
+            if host is not None:
+                host.replica.held(copy.member, copy.epoch, copy.number)
+                if host.sync is not None:
+                    host.sync.synchroniser.wake()
+        self._parts.gathering.held()
 
     def _go_on_synchronising(self) -> None:
         for host in self.replicas.values():

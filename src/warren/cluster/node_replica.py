@@ -12,8 +12,10 @@ from typing import Protocol, TypeAlias
 from warren.cluster.actions import SendFrame, TellNode
 from warren.cluster.copy_files import CopyFiles, stream_copy_of
 from warren.cluster.effects import Effects
+from warren.cluster.gathering import Gathering
+from warren.cluster.held_news import HeldNews
 from warren.cluster.kept_copies import Levels
-from warren.cluster.link.control import Held, Kept
+from warren.cluster.link.control import HeldCopy, Kept
 from warren.cluster.story import Stories
 from warren.cluster.synchronisation import Synchronisation, SyncOfNode
 from warren.cluster.view import ClusterView
@@ -77,6 +79,8 @@ class ReplicaParts:
         self.files = files
         self.leadership = leadership
         self.sync = sync
+        self.gathering = Gathering(effects, sync.around.now_ms)
+        self.held_news = HeldNews(effects)
         self.stories = Stories(sync.around.now_ms)
 
 
@@ -100,7 +104,6 @@ class NodeReplica:
         self._registry = registry
         self._parts = parts
         self._is_disk_refusing = False
-        self._held: tuple[Member, int, int] | None = None
         self._refused_epoch = 0
         """The last epoch whose end left only mirrors that may not be promoted."""
 
@@ -155,35 +158,27 @@ class NodeReplica:
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         self._parts.effects.call_later(delay_ms, lambda: self.replica.timer_fired(timer))
 
-    def tell_held(self, number: int) -> None:
-        """The copy here has, on disk if need be, everything up to this broadcast."""
+    def tell_held(self, number: int, is_awaited: bool) -> None:
+        """The copy here has, on disk if need be, everything up to this broadcast.
+
+        `is_awaited`: there are messages in it, and somebody may wait for their confirms.
+        """
         self._is_disk_refusing = False
         record = self.replica.record
         leader = None if record is None else record.find(record.leader)
         if self.replica.master is not None:
             self.replica.master.settle()
         elif record is not None and leader is not None:
-            if self._held is None:
-                # Once per turn: a later number says all that an earlier one would.
-                self._parts.effects.at_end_of_turn(self._send_held)
-            self._held = (leader, record.epoch, number)
-
-    def _send_held(self) -> None:
-        if self._held is not None:
-            (leader, epoch, number), self._held = self._held, None
-            held = Held(self.replica.uid, self.replica.me.id, epoch, number)
-            self._parts.effects.add(TellNode(leader.node, held))
+            held = HeldCopy(self.replica.uid, self.replica.me.id, record.epoch, number)
+            self._parts.held_news.add(leader.node, held, is_awaited)
 
     def tell_kept(self, leader: Member, epoch: int, remains: RetainedMessages) -> None:
         self.note("tells what it has from before", leader.node, epoch)
         kept = Kept(self.replica.uid, self.replica.me.id, epoch, *remains)
         self._parts.effects.add(TellNode(leader.node, kept))
 
-    def flush_due(self, replica: Replica, delay_ms: int) -> None:
-        if delay_ms:
-            self._parts.effects.call_later(delay_ms, replica.flush)
-        else:
-            self._parts.effects.at_end_of_turn(replica.flush)
+    def flush_due(self, replica: Replica, urgency: int) -> None:
+        self._parts.gathering.flush_due(replica, urgency)
 
     # The queue.
 

@@ -37,6 +37,7 @@ from warren.replication.classic.mirror import Mirror
 from warren.replication.classic.rejoining import begin_with
 from warren.replication.classic.retained import NOTHING, RetainedMessages
 from warren.replication.gm.events import (
+    Action,
     Broadcast,
     Deliver,
     Event,
@@ -99,8 +100,8 @@ class ReplicaHost(Protocol):
         """Tell the leader's replica with what this one comes: its `kept`."""
         ...
 
-    def flush_due(self, replica: Replica, delay_ms: int) -> None:
-        """Call `flush` after so long; 0: when the turn ends."""
+    def flush_due(self, replica: Replica, urgency: int) -> None:
+        """Have `flush` called when it is so urgent: see `outbox`."""
         ...
 
     def may_promote_unsynced(self) -> bool:
@@ -144,6 +145,7 @@ class Replica:
         self._admitting: dict[str, int] = {}
         """Mirrors about to be in sync, and the batch that they must hold before."""
         self._had_room = True
+        self._is_flushing = False
         self._held_early: dict[str, tuple[int, int]] = {}
         """Epoch and batch, of those who have read of it before us."""
         self._is_blocked = False
@@ -226,8 +228,10 @@ class Replica:
             self._held_early[member] = (epoch, number)
         elif self.master is not None and self.record is not None and epoch == self.record.epoch:
             self.master.held(member, number)
-            self._admit()
-            self._pursue_hand_over(self.record)
+            if self._admitting:
+                self._admit()
+            if self._hand_over is not None:
+                self._pursue_hand_over(self.record)
 
     def kept(self, member: str, epoch: int, remains: RetainedMessages) -> None:
         """A mirror tells its master what it has from before; perhaps before we know we lead."""
@@ -268,10 +272,10 @@ class Replica:
     # The ring, as the master sees it.
 
     def broadcast(self, payload: bytes) -> None:
-        self._handle(Broadcast(payload, len(payload)))
+        self._handle(Broadcast(payload, len(payload), self._is_flushing))
 
-    def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
-        self._host.flush_due(self, delay_ms)
+    def flush_due(self, master: MasterBacking, urgency: int) -> None:
+        self._host.flush_due(self, urgency)
 
     def covered(self, member: str) -> None:
         """From now on the master waits for it; what it must hold is what there is by now."""
@@ -283,30 +287,38 @@ class Replica:
     def flush(self) -> None:
         """The turn ends."""
         if self.master is not None:
+            self._is_flushing = True
             self.master.flush()
-        self._handle(Idle())
+            self._is_flushing = False
+        if self._gm.has_unsent:
+            self._handle(Idle())
 
     # What follows.
 
     def _handle(self, event: Event) -> None:
         for action in self._gm.handle(event):
-            match action:
-                case Send(to, frame, payloads):
-                    self._host.send(to, frame, payloads)
-                case Deliver(origin, _, payload):
-                    if origin != self.me.id and self.mirror is not None:
-                        self.mirror.handle(payload)
-                case MembersChanged(_, deaths):
-                    self._forget(deaths)
-                case Propose(record, revision, gone):
-                    self._host.propose(record, revision, gone, self._gm_answered)
-                case ReadRecord():
-                    self._host.read_record()
-                case SetTimer(timer, delay_ms):
-                    self._host.set_timer(timer, delay_ms)
-                case Stopped(reason):
-                    self._stop(reason)
+            # The first two come with every message, all others rarely.
+            if isinstance(action, Send):
+                self._host.send(action.to, action.frame, action.payloads)
+            elif isinstance(action, Deliver):
+                if action.origin != self.me.id and self.mirror is not None:
+                    self.mirror.handle(action.payload)
+            else:
+                self._do_rare(action)
         self._tell_room()
+
+    def _do_rare(self, action: Action) -> None:
+        match action:
+            case MembersChanged(_, deaths):
+                self._forget(deaths)
+            case Propose(record, revision, gone):
+                self._host.propose(record, revision, gone, self._gm_answered)
+            case ReadRecord():
+                self._host.read_record()
+            case SetTimer(timer, delay_ms):
+                self._host.set_timer(timer, delay_ms)
+            case Stopped(reason):
+                self._stop(reason)
 
     def _gm_answered(self, is_stored: bool) -> None:
         self._handle(ProposalAnswered(is_stored))

@@ -23,7 +23,7 @@ from warren.broker.broker import Broker
 from warren.cluster.events import (
     DiskRefused,
     DrainWanted,
-    FrameArrived,
+    FramesArrived,
     LinkDown,
     LinkGivenUp,
     LinkUp,
@@ -351,8 +351,8 @@ class Cluster:
     def link_down(self, node: str, silent_ms: int) -> None:
         self.shell.tell(LinkDown(node, silent_ms))
 
-    def mirror_frame(self, body: bytes) -> None:
-        self.shell.tell(FrameArrived(body))
+    def mirror_frames(self, body: bytes) -> None:
+        self.shell.tell(FramesArrived(body))
 
     def mirror_news(self, news: MirrorNews) -> None:
         self.shell.tell(NewsArrived(news))

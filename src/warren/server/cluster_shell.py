@@ -72,6 +72,7 @@ from warren.server.cluster_store import ClusterStore
 from warren.server.connection import AmqpConnection
 from warren.server.context import ConnectionContext, new_token
 from warren.server.links import Links
+from warren.server.mirror_frames import MirrorFrames
 
 _log = EventLog("cluster")
 
@@ -102,8 +103,9 @@ class ClusterShell:
         self._left: list[asyncio.Future[None]] = []
         self._apply_topology: WatchCallback | None = None
         self.choose: Choose = random.sample
+        self._frames = MirrorFrames(self._send_frames)
         self._performers: dict[type[Action], Callable[[Any], object]] = {
-            SendFrame: self._send_frame,
+            SendFrame: lambda action: self._frames.add(action.node, action.buffers),
             TellNode: self._tell_node,
             SetTimer: self._set_timer,
             Commit: lambda action: context.spawn(self._commit(action)),
@@ -151,10 +153,17 @@ class ClusterShell:
         self._is_handling = True
         try:
             while self._events:
-                for action in self.node.handle(self._events.popleft()):
-                    self._performers[type(action)](action)
+                self._perform(self.node.handle(self._events.popleft()))
         finally:
             self._is_handling = False
+
+    def _perform(self, actions: list[Action]) -> None:
+        """Carry out actions in their order, frames that follow each other together."""
+        for action in actions:
+            if not isinstance(action, SendFrame):
+                self._frames.flush()
+            self._performers[type(action)](action)
+        self._frames.flush()
 
     def store_changed(self, changes: Sequence[Change]) -> None:
         """Apply a change of the store: the topology first, so that decisions are made from it."""
@@ -230,10 +239,10 @@ class ClusterShell:
 
     # Actions.
 
-    def _send_frame(self, action: SendFrame) -> None:
-        asker = self._links.client_of(action.node)
+    def _send_frames(self, node: str, body: bytes) -> None:
+        asker = self._links.client_of(node)
         if asker is not None:
-            asker.mirror_frame(b"".join(action.buffers))
+            asker.mirror_frames(body)
 
     def _tell_node(self, action: TellNode) -> None:
         asker = self._links.client_of(action.node)

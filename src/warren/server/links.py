@@ -99,7 +99,7 @@ class LinkListener(Protocol):
         """The link broke, having brought nothing for so long before, or could not be made."""
         ...
 
-    def mirror_frame(self, body: bytes) -> None: ...
+    def mirror_frames(self, body: bytes) -> None: ...
 
     def mirror_news(self, news: MirrorNews) -> None: ...
 
@@ -154,8 +154,8 @@ class ServedLink:
     def counted(self, news: Counted) -> None:
         self._listener.counted(self.peer, news)
 
-    def mirror_frame(self, body: bytes) -> None:
-        self._listener.mirror_frame(body)
+    def mirror_frames(self, body: bytes) -> None:
+        self._listener.mirror_frames(body)
 
     def mirror_news(self, news: MirrorNews) -> None:
         self._listener.mirror_news(news)

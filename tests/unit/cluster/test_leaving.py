@@ -21,7 +21,7 @@ from replica_world import message
 from warren.cluster.actions import Commit, Left
 from warren.cluster.events import CommitAnswered, DrainWanted, NewsArrived, StopWanted
 from warren.cluster.leaving import HAND_OVER_MS_MAX
-from warren.cluster.link.control import Held
+from warren.cluster.link.control import Held, HeldCopy
 from warren.replication.group_record import QueueState, node_of
 
 
@@ -38,7 +38,9 @@ def hold_all(world: MachineWorld) -> list[object]:
     replica, actions = world.host.replica, world.end_turn()
     for member in replica.record.insync:
         if member != replica.me.id:
-            held = Held(replica.uid, member, replica.record.epoch, replica.master.number)
+            held = Held(
+                (HeldCopy(replica.uid, member, replica.record.epoch, replica.master.number),)
+            )
             actions += world.tell(NewsArrived(held))
     return actions
 

@@ -25,6 +25,7 @@ from warren.cluster.link.control import (
     Gone,
     Grant,
     Held,
+    HeldCopy,
     MalformedControl,
     NoSuchQueue,
     OpenQueue,
@@ -157,13 +158,13 @@ async def test_a_question_that_no_next_node_can_take_fails(
 
 
 async def test_frames_of_the_ring_are_lost_while_there_is_no_link(link: LinkWorld) -> None:
-    link.asker.mirror_frame(b"one")
+    link.asker.mirror_frames(b"one")
     link.move()
     assert link.around.heard == [b"one"]
     link.cut()
-    link.asker.mirror_frame(b"two")
+    link.asker.mirror_frames(b"two")
     link.connect()
-    link.asker.mirror_frame(b"three")
+    link.asker.mirror_frames(b"three")
     link.move()
     assert link.around.heard == [b"three"]
 
@@ -184,7 +185,7 @@ async def test_news_goes_to_whoever_wants_it_and_a_ping_comes_back(link: LinkWor
     news: list[Control] = [
         Counted(True, (("vhost", "/", 3),)),
         BecomeMirror("/", "q", "uid"),
-        Held("uid", "member", 2, 9),
+        Held((HeldCopy("uid", "member", 2, 9),)),
     ]
     for each in news:
         assert to_server(link, each) == []

@@ -42,7 +42,7 @@ from warren.cluster.copy_planning import BeginGroup
 from warren.cluster.events import (
     CommitAnswered,
     Event,
-    FrameArrived,
+    FramesArrived,
     LinkDown,
     LinkGivenUp,
     LinkUp,
@@ -55,7 +55,7 @@ from warren.cluster.events import (
     SessionBegun,
     SessionPending,
 )
-from warren.cluster.link.control import BecomeMirror, Held, Kept
+from warren.cluster.link.control import BecomeMirror, Held, HeldCopy, Kept
 from warren.cluster.redirection import MASTERLESS_MS_MAX
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Delete
@@ -368,14 +368,14 @@ def test_frames_that_make_no_sense_or_are_of_a_group_that_ended_are_dropped(
 ) -> None:
     world.led("b")
     (sent,) = only(world.tell(LinkUp("b")), SendFrame)
-    assert world.tell(FrameArrived(b"nonsense")) == []
+    assert world.tell(FramesArrived(b"nonsense")) == []
     other = MachineWorld()
     other.begin("a")
-    assert other.tell(FrameArrived(b"".join(sent.buffers))) == []
+    assert other.tell(FramesArrived(b"".join(sent.buffers))) == []
 
 
 def test_news_of_groups_that_have_no_replica_here_mean_nothing(world: MachineWorld) -> None:
-    for news in (Held("other", "b/1/1", 1, 1), Kept("other", "b/1/1", 1, [], {})):
+    for news in (Held((HeldCopy("other", "b/1/1", 1, 1),)), Kept("other", "b/1/1", 1, [], {})):
         assert world.tell(NewsArrived(news)) == []
 
 
@@ -386,7 +386,7 @@ def test_a_mirror_that_holds_everything_is_admitted_to_those_in_sync(world: Mach
     world.tell(NewsArrived(Kept(UID, mirror.id, world.group.epoch, [], {})))
     world.end_turn()
     number = world.host.replica.master.number
-    actions = world.tell(NewsArrived(Held(UID, mirror.id, world.group.epoch, number)))
+    actions = world.tell(NewsArrived(Held((HeldCopy(UID, mirror.id, world.group.epoch, number),))))
     (group,) = proposed(actions)
     assert mirror.id in group.insync
 

@@ -18,7 +18,7 @@ from machine_world import (
     session_change,
 )
 from replica_world import Confirmed, message
-from warren.cluster.actions import Commit, SetTimer, TellNode
+from warren.cluster.actions import TellNode
 from warren.cluster.link.control import Held, Kept
 from warren.cluster.node_replica import NodeReplica
 from warren.metadata.keys import group_key
@@ -38,8 +38,8 @@ def world() -> MachineWorld:
 
 
 def held(actions: list[object]) -> list[tuple[str, int]]:
-    told = only(actions, TellNode)
-    return [(each.node, each.news.number) for each in told if isinstance(each.news, Held)]
+    told = [each for each in only(actions, TellNode) if isinstance(each.news, Held)]
+    return [(each.node, copy.number) for each in told for copy in each.news.copies]
 
 
 def test_a_proposal_is_compared_with_the_record_that_it_changes(world: MachineWorld) -> None:
@@ -58,10 +58,10 @@ def test_a_mirror_tells_once_per_turn_what_it_holds(world: MachineWorld) -> None
     """A later number says all that an earlier one would."""
     host = world.followed(group_on("b"))
     world.end_turn()
-    host.tell_held(3)
-    host.tell_held(5)
+    host.tell_held(3, True)
+    host.tell_held(5, True)
     assert held(world.end_turn()) == [("b", 5)]
-    host.tell_held(6)
+    host.tell_held(6, True)
     assert held(world.end_turn()) == [("b", 6)]
 
 
@@ -69,7 +69,7 @@ def test_a_mirror_without_a_leader_tells_nobody_what_it_holds(world: MachineWorl
     host = world.followed(group_on("b"))
     world.end_turn()
     host.replica.record = replace(world.group, leader="x/1/1")
-    host.tell_held(3)
+    host.tell_held(3, True)
     assert held(world.end_turn()) == []
 
 
@@ -80,7 +80,7 @@ def test_a_masters_own_copy_settles_what_it_waits_for(world: MachineWorld) -> No
     world.host.replica.master.publish(message(1), 0, publisher, 1)
     world.end_turn()
     world.files.of().sync()
-    world.host.tell_held(1)
+    world.host.tell_held(1, True)
     assert publisher.confirmations == [1]
 
 
@@ -156,7 +156,7 @@ def test_a_disk_that_refuses_has_the_mirror_leave_if_another_has_everything(
     (group,) = proposed(world.end_turn())
     assert [member.node for member in group.live] == ["b"]
     assert caplog.text.count("disk refuses what the master sends") == 1
-    host.tell_held(1)
+    host.tell_held(1, True)
     host.disk_failed()
     assert caplog.text.count("disk refuses what the master sends") == 2
 
@@ -197,19 +197,6 @@ def test_a_mirror_goes_on_with_levels_that_another_replica_had(world: MachineWor
     level.on_loaded = lambda: None
     mirror = host.make_mirror({0: level})
     assert (mirror.levels, level.on_loaded) == ({0: level}, None)
-
-
-def test_what_the_ring_wants_later_is_a_timer_or_the_end_of_the_turn(world: MachineWorld) -> None:
-    host = world.led("b") and world.host
-    world.end_turn()
-    world.node._effects.begin()
-    host.flush_due(host.replica, 20)
-    (timer,) = world.node._effects.end()
-    assert isinstance(timer, SetTimer)
-    assert timer.delay_ms == 20
-    host.flush_due(host.replica, 0)
-    assert world.is_woken
-    assert only(world.end_turn(), Commit) == []
 
 
 def test_a_replica_is_called_by_the_name_of_its_queue(world: MachineWorld) -> None:

@@ -55,7 +55,9 @@ def test_a_mirror_tells_again_how_far_it_is_when_its_link_to_the_master_is_back(
     """What it told before may be lost, and confirms wait for it, for ever if nobody publishes."""
     world = ReplicaWorld()
     told: list[int] = []
-    mirror = Mirror(MIRROR.id, world.here.level, told.append, lambda: None)
+    mirror = Mirror(
+        MIRROR.id, world.here.level, lambda number, _: told.append(number), lambda: None
+    )
     replica = Replica(MIRROR, "uid", Host())
     record = add_right_of(create("uid", MASTER), MASTER.id, MIRROR)
     replica.record_changed(record, 2)

@@ -356,7 +356,7 @@ class RandomWork:
 
 def test_a_mirror_that_has_not_begun_holds_nothing() -> None:
     world = ReplicaWorld()
-    replica_free = Mirror("z", lambda n: pytest.fail("not for it"), lambda n: None, lambda: None)
+    replica_free = Mirror("z", lambda n: pytest.fail("not for it"), lambda *_: None, lambda: None)
     world.mirrors["z"] = replica_free
     publish(world, 1)
     world.deliver()

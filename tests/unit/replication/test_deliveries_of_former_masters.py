@@ -18,7 +18,7 @@ from warren.wire.codec import Message, QueuedMessage
 def world() -> ReplicaWorld:
     """Its master was a mirror, and has delivered one message and has another."""
     world = ReplicaWorld()
-    mirror = Mirror("here", Replica().level, lambda number: None, lambda: None)
+    mirror = Mirror("here", Replica().level, lambda *_: None, lambda: None)
     world.master.inherit(mirror, 0)
     world.master.publish(message(1), 0, None, 0)
     world.master.publish(message(2), 0, None, 0)

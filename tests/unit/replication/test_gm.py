@@ -60,6 +60,7 @@ def test_1_03_a_broadcast_is_settled_when_its_origin_knows_that_both_have_it() -
     group.carry("a", "b")
     assert group.heard("b") == [b"m"]
     assert group.settled("a") == 0
+    group.tell("b", TimerFired(Timer.ACKS))
     group.carry("b", "a")
     assert group.settled("a") == 1
 

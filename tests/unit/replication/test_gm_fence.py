@@ -23,6 +23,7 @@ from warren.replication.gm.events import (
 )
 from warren.replication.gm.frames import Activity, Catchup, CheckNeighbours, Progress, Rejected
 from warren.replication.gm.publications import WINDOW_BYTES, WINDOW_PUBLICATIONS
+from warren.replication.gm.rounds import OWED_ACKS_MAX, OWED_BYTES_MAX
 from warren.replication.group_record import (
     RemovedByLeader,
     add_right_of,
@@ -157,17 +158,53 @@ def test_the_last_hop_brings_the_origin_numbers_and_no_payload() -> None:
     group = ByHand("a", "b", "c")
     group.broadcast("a", b"m")
     group.carry("a", "c")
-    (sent,) = [a for a in group.carry("c", "b") if isinstance(a, Send)]
+    assert not [a for a in group.carry("c", "b") if isinstance(a, Send)], "nobody waits for it"
+    (sent,) = [a for a in group.tell("b", TimerFired(Timer.ACKS)) if isinstance(a, Send)]
     assert sent.to.id == "a"
     assert sent.payloads == ()
-    (progress,) = frames([sent], Activity)[0].progress
+    own, progress = frames([sent], Activity)[0].progress
+    assert (own.origin, progress.origin) == ("b", "a")
     assert (progress.last_pub, progress.lengths) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("count", "size"), [(OWED_ACKS_MAX, 1), (2, OWED_BYTES_MAX // 2)], ids=["many", "large"]
+)
+def test_the_last_hop_does_not_wait_when_much_is_owed(count: int, size: int) -> None:
+    group = ByHand("a", "b", "c")
+    for _ in range(count - 1):
+        group.broadcast("a", bytes(size))
+        group.carry("a", "c")
+        assert not [a for a in group.carry("c", "b") if isinstance(a, Send)]
+    group.broadcast("a", bytes(size))
+    group.carry("a", "c")
+    (sent,) = [a for a in group.carry("c", "b") if isinstance(a, Send)]
+    assert [(p.origin, p.last_pub) for p in sent.frame.progress] == [("b", 1), ("a", count)]
+
+
+def test_the_last_hop_does_not_wait_when_a_member_is_dead() -> None:
+    """Its heir waits for it, and with the heir everybody who waits for a new master."""
+    group = ByHand("a", "b", "c", "d")
+    group.broadcast("a", b"m")
+    group.carry("a", "d")
+    group.carry("d", "c")
+    assert not [a for a in group.carry("c", "b") if isinstance(a, Send)]
+    assert not group.links["b", "a"]
+    group.crash("d")
+    group.bury("d")
+    assert group.links["b", "a"], "what waited is sent when the death is known"
+    group.carry("b", "a")
+    assert group.settled("a") == 1
+    group.broadcast("a", b"n")
+    group.carry("a", "c")
+    assert [a for a in group.carry("c", "b") if isinstance(a, Send)], "and nothing waits after it"
 
 
 def test_acknowledgements_go_with_the_next_broadcast() -> None:
     group = ByHand("a", "b")
     group.broadcast("a", b"m")
     group.carry("a", "b")
+    group.tell("b", TimerFired(Timer.ACKS))
     assert not [a for a in group.carry("b", "a") if isinstance(a, Send)]
     assert group.pending("b") == {"a": 1}
     group.broadcast("a", b"n")
@@ -181,9 +218,9 @@ def test_acknowledgements_go_with_the_next_broadcast() -> None:
 def test_a_full_window_says_so_and_says_when_there_is_room_again(count: int, size: int) -> None:
     group = ByHand("a", "b")
     machine = group.members["a"]
-    for number in range(count):
+    for _ in range(count):
         assert machine.has_room
-        group.tell("a", Broadcast(str(number).encode(), size))
+        group.tell("a", Broadcast(bytes(size), size))
     assert not machine.has_room
     group.tell("a", Idle())
     group.carry("a", "b")

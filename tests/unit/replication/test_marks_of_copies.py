@@ -60,7 +60,7 @@ class FormerMaster:
         return queued
 
     def mirror(self) -> Mirror:
-        mirror = Mirror("here", Disk().level, lambda number: None, lambda: None)
+        mirror = Mirror("here", Disk().level, lambda *_: None, lambda: None)
         mirror.adopt(self.levels)
         return mirror
 
@@ -149,7 +149,7 @@ class Host:
 
 def is_marked_by(*records: GroupRecord) -> bool:
     """True if what the first life of node `a` left is marked, once these records were read."""
-    mirror = Mirror(ME.id, Disk().level, lambda number: None, lambda: None)
+    mirror = Mirror(ME.id, Disk().level, lambda *_: None, lambda: None)
     mirror.adopt(FormerMaster().levels)
     replica = Replica(ME, "uid", cast(ReplicaHost, Host()))
     replica.record_changed(records[0], 1)

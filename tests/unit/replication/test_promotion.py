@@ -46,7 +46,7 @@ class Failover:
         self.link.asker.open(self.remote)
         self.link.move()
 
-    def _held(self, number: int) -> None:
+    def _held(self, number: int, is_awaited: bool) -> None:
         if self.promoted is None:
             self.world.master.held("b", number)
         else:

@@ -67,7 +67,7 @@ class Rejoining(ReplicaWorld):
         mirror = Mirror(
             name,
             replica.level,
-            lambda held: self.master.held(name, held),
+            lambda held, _: self.master.held(name, held),
             lambda: self.failed.append(name),
         )
         mirror.adopt(replica.levels)

@@ -64,7 +64,7 @@ class Node:
     def tell_kept(self, leader: Member, epoch: int, remains: RetainedMessages) -> None:
         self.kept.append((leader, epoch, remains))
 
-    def flush_due(self, replica: Replica, delay_ms: int) -> None:
+    def flush_due(self, replica: Replica, urgency: int) -> None:
         self.flushes += 1
 
     def may_promote_unsynced(self) -> bool:

@@ -215,7 +215,7 @@ async def test_a_copy_that_nobody_counts_on_heeds_a_new_master_once_it_has_been_
     record = add_right_of(create("uid", FORMER), FORMER.id, PROMOTED)
     record = add_right_of(record, PROMOTED.id, BEHIND)
     replica.record_changed(record, 2)
-    mirror = StreamMirror(BEHIND.id, copy.log, lambda number: None, lambda: None)
+    mirror = StreamMirror(BEHIND.id, copy.log, lambda *_: None, lambda: None)
     replica.mirror = mirror
     mirror.boundary = {}
     (chunk,) = encoded_chunks([a_message(b"of another stream")], 100, 3, 0)

@@ -152,7 +152,7 @@ async def test_frames_and_news_go_over_links_and_are_dropped_without_one(
         world.perform(action)
     asker = await world.add_node("b")
     sent: list[object] = []
-    asker.mirror_frame = sent.append  # type: ignore[method-assign]
+    asker.mirror_frames = sent.append  # type: ignore[method-assign]
     asker.tell = sent.append  # type: ignore[method-assign]
     for action in actions:
         world.perform(action)

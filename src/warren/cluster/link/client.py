@@ -299,8 +299,8 @@ class LinkClient:
         self._calls[number] = call
         self.tell(call.make(number))
 
-    def mirror_frame(self, body: bytes) -> None:
-        """Of the ring of a mirrored queue; what a link that is down does not take is lost."""
+    def mirror_frames(self, body: bytes) -> None:
+        """Send frames of the rings of mirrored queues; a link that is down drops them."""
         if self.output is not None:
             self.output.content(MIRROR_CHANNEL, MIRROR_METHOD, Message(b"", _PLAIN, body))
 

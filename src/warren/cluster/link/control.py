@@ -22,7 +22,7 @@ CONTROL_CLASS: Final = b"\xff\xff\x00\x00"
 # On the channel of a queue: so many deliveries from this tag on are acknowledged.
 ACKED_IDS: Final = b"\xff\xff\x00\x01"
 _ACKED: Final = struct.Struct(">4sQI")
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 
 
 class _Tagged(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -258,13 +258,19 @@ class BecomeMirror(_Tagged, frozen=True):
     uid: str
 
 
-class Held(_Tagged, frozen=True):
+class HeldCopy(msgspec.Struct, frozen=True, array_like=True):
     """A mirror holds everything up to this batch of its master, on disk if need be."""
 
     uid: str
     member: str
     epoch: int
     number: int
+
+
+class Held(_Tagged, frozen=True):
+    """How far the mirrors of a node have come, of the queues that another node leads."""
+
+    copies: tuple[HeldCopy, ...]
 
 
 class OutOfReach(_Tagged, frozen=True):

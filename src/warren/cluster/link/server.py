@@ -110,8 +110,8 @@ class Surroundings(Protocol):
         """The other node tells how many connections and channels it has."""
         ...
 
-    def mirror_frame(self, body: bytes) -> None:
-        """A frame of a mirrored queue's ring."""
+    def mirror_frames(self, body: bytes) -> None:
+        """Take frames of the rings of mirrored queues."""
         ...
 
     def mirror_news(self, news: MirrorNews) -> None: ...
@@ -139,7 +139,7 @@ class LinkServer:
     def _message(self, message: Message) -> None:
         """For no queue that is open."""
         if message.channel == MIRROR_CHANNEL:
-            self._around.mirror_frame(message.body)
+            self._around.mirror_frames(message.body)
 
     def deliveries(self) -> list[Deliveries]:
         """What its clients have of queues here."""
@@ -190,7 +190,7 @@ class LinkServer:
 
     def _control(self, control: Control) -> None:
         match control:
-            # First, as there are two `Held` for each batch of a mirrored queue; others are rare.
+            # First, as there are two `Held` for each batch of mirrored queues; others are rare.
             case Held() | BecomeMirror() | OutOfReach() | Kept():
                 self._around.mirror_news(control)
             case OpenQueue():

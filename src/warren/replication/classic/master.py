@@ -32,7 +32,7 @@ from warren.replication.classic.instructions import (
 )
 from warren.replication.classic.message_frames import encode_messages
 from warren.replication.classic.mirror import Mirror
-from warren.replication.classic.outbox import Outbox
+from warren.replication.classic.outbox import MANY_MESSAGES, NOW, SOON, Outbox
 from warren.replication.classic.own_deliveries import own_deliveries
 from warren.replication.classic.under_way import UnderWay
 from warren.storage.queue.replication import offer_again
@@ -43,8 +43,6 @@ MESSAGE_BYTES: Final = 512
 """What a message counts besides its body."""
 BATCH_BYTES_MAX: Final = 262_144
 """A batch that is larger goes out before the turn ends, so that mirrors begin to work on it."""
-BATCH_WAITS_MS: Final = 3
-"""While another one is under way: messages that come one by one go to mirrors a few at a time."""
 
 
 class Ring(Protocol):
@@ -52,8 +50,8 @@ class Ring(Protocol):
 
     def broadcast(self, payload: bytes) -> None: ...
 
-    def flush_due(self, master: MasterBacking, delay_ms: int) -> None:
-        """Call `flush` after so long; 0: when the turn ends."""
+    def flush_due(self, master: MasterBacking, urgency: int) -> None:
+        """Have `flush` called when it is so urgent: see `outbox`."""
         ...
 
     def covered(self, member: str) -> None:
@@ -365,7 +363,9 @@ class MasterBacking(BackingQueue):
             self._broadcast(self.outbox.take(self.number + 1))
 
     def _tell_all(self, instruction: Instruction) -> None:
+        """Tell the mirrors at the end of the turn: a queue that is declared waits for them."""
         self._broadcast(encode(self.number + 1, instruction))
+        self.ring.flush_due(self, NOW)
 
     def _broadcast(self, payload: bytes) -> None:
         batch, self.batch = self.batch, Batch(self._complete, self._refused)
@@ -377,11 +377,11 @@ class MasterBacking(BackingQueue):
         if batch.size:
             self.under_way.add(batch)
 
-    def _due(self, delay_ms: int) -> None:
-        """There is something to tell, which may wait so long."""
-        if not delay_ms and not self.under_way.is_clear:
-            delay_ms = BATCH_WAITS_MS
-        self.ring.flush_due(self, delay_ms)
+    def _due(self, urgency: int) -> None:
+        """There is something to tell. While a batch is under way the next one waits for it."""
+        if urgency == NOW and not self.under_way.is_clear:
+            urgency = SOON
+        self.ring.flush_due(self, urgency)
 
     @property
     def in_sync(self) -> frozenset[str]:
@@ -401,8 +401,8 @@ class MasterBacking(BackingQueue):
         self._went_on()
 
     def _went_on(self) -> None:
-        if self.outbox.is_urgent and self.under_way.is_clear:
-            self.ring.flush_due(self, 0)
+        if self.outbox.message_count >= MANY_MESSAGES and self.under_way.is_clear:
+            self.ring.flush_due(self, NOW)
         if self._unsettled:
             self.settle()
 

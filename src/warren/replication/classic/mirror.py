@@ -50,7 +50,9 @@ from warren.wire.codec import Message
 
 
 class Mirror:
-    """`on_held` is called when `held` has grown; `on_failed` if the disk would not take a message.
+    """`on_held` is called when `held` has grown, with True if that makes messages safe.
+
+    `on_failed` is called if the disk would not take a message.
 
     `level(n)` makes a level when it is first needed; a queue without priorities has level 0 alone.
     """
@@ -59,7 +61,7 @@ class Mirror:
         self,
         member: str,
         level: Callable[[int], VariableQueue],
-        on_held: Callable[[int], None],
+        on_held: Callable[[int, bool], None],
         on_failed: Callable[[], None],
     ) -> None:
         self.member = member
@@ -90,6 +92,7 @@ class Mirror:
         number, instruction, messages = decode(payload)
         self.number = number
         received = Received(number, self.progress, self._on_failed)
+        received.is_awaited = bool(messages) or not isinstance(instruction, Changes)
         self._received.append(received)
         # One more than there are, so that nothing is complete before all has been looked at.
         received.unsafe = len(messages) + 1
@@ -258,13 +261,16 @@ class Mirror:
 
     def tell_held(self) -> None:
         """Somebody else wants to know."""
-        self._on_held(self.held)
+        self._on_held(self.held, True)
 
     def progress(self) -> None:
         """A batch is safe; those after it count when all before are."""
         received = self._received
         held = self.held
+        is_awaited = False
         while received and not received[0].unsafe:
-            self.held = received.popleft().number
+            first = received.popleft()
+            self.held = first.number
+            is_awaited = is_awaited or first.is_awaited
         if self.held != held:
-            self._on_held(self.held)
+            self._on_held(self.held, is_awaited)

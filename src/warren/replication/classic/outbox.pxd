@@ -7,6 +7,8 @@ from warren.wire._codec cimport Message as MessageType
 cdef class Outbox:
     cdef object _on_due
     cdef readonly bint is_urgent
+    cdef readonly Py_ssize_t message_count
+    cdef Py_ssize_t _removal_count
     cdef MessageFrames _frames
     cdef list _published
     cdef list _origins

@@ -13,20 +13,30 @@ from warren.replication.classic.instructions import Changes, encode
 from warren.replication.classic.message_frames import MessageFrames
 from warren.wire.codec import Message
 
-REMOVAL_WAITS_MS: Final = 25
+# How urgent it is to tell the mirrors: when the turn ends, with other queues, or with messages.
+NOW: Final = 0
+SOON: Final = 1
+LATER: Final = 2
+
+MANY_MESSAGES: Final = 16
+"""Messages that need not wait for those of other queues: they are worth a frame of their own."""
+MANY_REMOVALS: Final = 256
+"""Removals that need not wait for messages: so many come again, marked, after a failover."""
 
 
 class Outbox:
-    """`on_due(delay_ms)` is called when there is something to tell after there was nothing.
+    """`on_due(urgency)` is called when there is something to tell, and when that gets more urgent.
 
     Somebody waits for a message that has come, nobody for one that is gone. So the latter may wait
-    for the former a little, and go with them.
+    for the former, and go with them.
     """
 
     def __init__(self, on_due: Callable[[int], None]) -> None:
         self._on_due = on_due
         self.is_urgent = False
         """Whether there is more than removals."""
+        self.message_count = 0
+        self._removal_count = 0
         self._frames = MessageFrames()
         self._published: list[tuple[int, int, int]] = []
         self._origins: list[tuple[str, int, int]] = []
@@ -50,9 +60,12 @@ class Outbox:
 
     def publish(self, message: Message, level: int, sequence: int, expires_at_ms: int) -> None:
         self.is_empty = False
+        self.message_count += 1
         if not self.is_urgent:
             self.is_urgent = True
-            self._on_due(0)
+            self._on_due(SOON)
+        elif self.message_count == MANY_MESSAGES:
+            self._on_due(NOW)
         self.size = self._frames.add(message)
         if level != self._level or sequence != self._first + self._count or not self._count:
             self._close_published()
@@ -72,9 +85,12 @@ class Outbox:
         self._origin_count += 1
 
     def remove(self, level: int, sequence: int, size: int) -> None:
+        self._removal_count += 1
         if self.is_empty:
             self.is_empty = False
-            self._on_due(REMOVAL_WAITS_MS)
+            self._on_due(LATER)
+        elif self._removal_count == MANY_REMOVALS:
+            self._on_due(SOON)
         if level != self._gone_level or sequence != self._gone_first + self._gone_count:
             self.close_removed()
             self._gone_level = level
@@ -100,6 +116,7 @@ class Outbox:
         self._removed = []
         self.is_empty = True
         self.is_urgent = False
+        self.message_count = self._removal_count = 0
         self.size = 0
         return encode(number, changes, self._frames.take())
 

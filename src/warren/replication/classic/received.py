@@ -19,6 +19,8 @@ class Received(RetryingPublisher):
     ) -> None:
         self.number = number
         self.unsafe = 0
+        self.is_awaited = True
+        """True if there is more in it than removals, so that somebody may wait for it."""
         self._on_safe = on_safe
         self._on_failed = on_failed
 

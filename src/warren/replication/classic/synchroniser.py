@@ -136,7 +136,9 @@ class Synchroniser:
             self.wake()
 
     def wake(self) -> None:
-        self._catch_up.wake()
+        """Go on if there is anything to send: asked whenever a mirror has come further."""
+        if self._master.coverages:
+            self._catch_up.wake()
         if self.is_syncing and not self._is_due and not self._is_collecting:
             self._is_due = True
             self._host.call_later(0, self._step)

@@ -13,6 +13,7 @@ from warren.replication.group_record import GroupRecord, Member, SessionGone
 
 class Timer(Enum):
     FLUSH = "flush"
+    ACKS = "acks"
     RETRY = "retry"
 
 
@@ -75,10 +76,14 @@ class LinkUp(_Word, frozen=True):
 
 
 class Broadcast(_Word, frozen=True):
-    """`size` is what it counts in windows and buffers. Dropped by one who has not joined yet."""
+    """`size` is what it counts in windows and buffers. Dropped by one who has not joined yet.
+
+    `is_last`: nothing more is broadcast in this turn, so it goes at once, as if `Idle` followed.
+    """
 
     payload: Payload
     size: int
+    is_last: bool = False
 
 
 class Idle(_Word, frozen=True):

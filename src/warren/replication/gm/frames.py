@@ -1,17 +1,20 @@
 """What members of a group send each other, and how it looks as bytes.
 
-    length of head, u32 | head: msgpack | payloads, one after the other
+    length of the rest, u32 | length of head, u32 | head: msgpack | payloads, one after the other
 
 The head says all there is to know, the payloads' lengths included; the payloads are what a queue's
 replicas tell each other, and nobody here looks into them. Encoding gives a list of buffers with the
 payloads as they came, decoding gives views of the buffer that arrived: a payload passes through a
-node without being copied.
+node without being copied. A node puts the frames of all its groups for the same neighbour one
+after the other, since a frame of its own on the link costs both ends more than what is in it.
 
 Every frame begins with its fence: the queue's uid, the sender's epoch and view, and the sender.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -22,6 +25,7 @@ from warren.replication.group_record import Member
 Payload: TypeAlias = bytes | memoryview
 
 LENGTH_BYTES: Final = 4
+_LENGTHS: Final = struct.Struct(">II")
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
@@ -104,17 +108,31 @@ _decoder: Final[msgspec.msgpack.Decoder[Frame]] = msgspec.msgpack.Decoder(Frame)
 
 def encode_frame(frame: Frame, payloads: tuple[Payload, ...] = ()) -> list[Payload]:
     head = _encoder.encode(frame)
-    return [len(head).to_bytes(LENGTH_BYTES, "big") + head, *payloads]
+    length = LENGTH_BYTES + len(head) + sum(map(len, payloads))
+    return [_LENGTHS.pack(length, len(head)) + head, *payloads]
 
 
-def decode_frame(data: Payload) -> tuple[Frame, tuple[Payload, ...]]:
-    """The payloads keep `data` alive, and are views of it."""
+def decode_frames(data: Payload) -> Iterator[tuple[Frame, tuple[Payload, ...]]]:
+    """Yield the frames of `data`, one after the other.
+
+    The payloads keep `data` alive, and are views of it. Raises MalformedFrame at the first frame
+    that cannot be read: where the next one begins is not known then.
+    """
     buffer = memoryview(data)
-    start = LENGTH_BYTES + int.from_bytes(buffer[:LENGTH_BYTES], "big")
-    if not LENGTH_BYTES < start <= len(buffer):
-        raise MalformedFrame("the head of a group's frame is cut short")
+    start, end = 0, len(buffer)
+    while start < end:
+        if end - start < _LENGTHS.size:
+            raise MalformedFrame("the head of a group's frame is cut short")
+        length, head_length = _LENGTHS.unpack_from(buffer, start)
+        begin, start = start + _LENGTHS.size, start + LENGTH_BYTES + length
+        if not begin + head_length <= start <= end:
+            raise MalformedFrame("the head of a group's frame is cut short")
+        yield _decode(buffer[begin:start], head_length)
+
+
+def _decode(buffer: memoryview, start: int) -> tuple[Frame, tuple[Payload, ...]]:
     try:
-        frame = _decoder.decode(buffer[LENGTH_BYTES:start])
+        frame = _decoder.decode(buffer[:start])
     except UNREADABLE as error:
         raise MalformedFrame(f"a group's frame cannot be read: {error}") from None
     payloads: list[Payload] = []

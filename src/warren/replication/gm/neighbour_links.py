@@ -21,8 +21,6 @@ HELD_BYTES_MAX: Final = 16_777_216
 class LeftStream:
     """Which frames from the left follow on what we have."""
 
-    __slots__ = ("_awaited", "_stream", "seen", "sender")
-
     def __init__(self, sender: Member) -> None:
         self.sender = sender
         self.seen = 0
@@ -73,8 +71,6 @@ class LeftStream:
 class RightStream:
     """The frames we send to our right. Those of a link that is down are not even made."""
 
-    __slots__ = ("_number", "is_link_up", "stream", "to")
-
     def __init__(self, to: Member, stream: int) -> None:
         self.to = to
         self.stream = stream
@@ -93,8 +89,6 @@ class RightStream:
 
 class HeldFrames:
     """What came of a newer view than ours, by sender, in order."""
-
-    __slots__ = ("_bytes", "_count", "_frames", "_overflown")
 
     def __init__(self) -> None:
         self._frames: dict[str, deque[tuple[Frame, tuple[Payload, ...]]]] = {}

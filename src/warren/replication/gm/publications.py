@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from warren.replication.gm.frames import Payload, Progress
@@ -33,8 +32,6 @@ class Origin:
     far the acknowledgements have come back: everybody has forgotten what is up to there.
     """
 
-    __slots__ = ("acked", "last_pub", "pending", "returned")
-
     def __init__(self) -> None:
         self.last_pub = 0
         self.acked = 0
@@ -49,7 +46,7 @@ class Origin:
         self.last_pub += 1
         self.pending.append(publication)
 
-    def take(self, progress: Progress, payloads: Sequence[Payload]) -> list[Publication]:
+    def take(self, progress: Progress, payloads: tuple[Payload, ...]) -> list[Publication]:
         """Add what is new to us of what came; gives that."""
         before = progress.last_pub - len(progress.views)
         if before > self.last_pub:
@@ -78,8 +75,6 @@ class Origin:
 
 class Window:
     """The sizes of our own publications that somebody may still hold, and whether there is room."""
-
-    __slots__ = ("_bytes", "_sizes", "is_shut")
 
     def __init__(self) -> None:
         self._sizes: deque[int] = deque()

@@ -19,7 +19,7 @@ from warren.replication.gm.events import (
 from warren.replication.gm.frames import Activity, Catchup, CheckNeighbours, Frame, Payload
 from warren.replication.gm.neighbour_links import LeftStream, RightStream
 from warren.replication.gm.ring_view import RingView
-from warren.replication.gm.rounds import OWED_ACKS_MAX, News, Rounds
+from warren.replication.gm.rounds import News, Rounds
 from warren.replication.group_record import GroupRecord, Member
 
 BUFFER_BYTES_MAX: Final = 100_000_000
@@ -30,19 +30,6 @@ Payloads: TypeAlias = tuple[Payload, ...]
 
 class Ring:
     """What is to be done is added to `actions`, in order."""
-
-    __slots__ = (
-        "_is_cut_off",
-        "_left",
-        "_right",
-        "actions",
-        "fence",
-        "is_behind",
-        "me",
-        "rounds",
-        "timers",
-        "view",
-    )
 
     def __init__(self, me: Member, uid: str) -> None:
         self.me = me
@@ -63,7 +50,7 @@ class Ring:
 
     @property
     def has_news(self) -> bool:
-        return self.rounds.has_unsent or self.rounds.owed_acks > 0
+        return self.rounds.has_unsent or self.rounds.is_anything_owed
 
     def send(self, to: Member, frame: Frame, payloads: Payloads = ()) -> None:
         self.actions.append(Send(to, frame, payloads))
@@ -87,17 +74,21 @@ class Ring:
 
     def flush(self) -> None:
         if self.has_news and self.rounds.is_caught_up and not self.is_behind:
-            self._send_activity(self.rounds.own_news(self._right.to.id))
+            self._send_activity(self.rounds.unsent_news(self._right.to.id))
 
     def end_step(self) -> None:
-        """Release what everybody has forgotten from the window, and send acknowledgements if many.
+        """Release what everybody has forgotten from the window; send what is owed if it is much.
 
-        Acknowledgements may wait for the next broadcast: the others need them only to forget.
+        Acknowledgements may wait for the next broadcast: the others need them only to forget. But
+        while a member is dead they are what its heir waits for before it announces the death.
         """
         rounds = self.rounds
         rounds.release_window()
-        owed = rounds.owed_acks
-        if owed and (owed >= OWED_ACKS_MAX or rounds.window.is_shut):
+        if rounds.is_anything_owed and (
+            rounds.is_much_owed
+            or rounds.window.is_shut
+            or (self.view is not None and self.view.has_dead)
+        ):
             self.flush()
 
     # What neighbours say.
@@ -128,9 +119,11 @@ class Ring:
 
     def _merge(self, frame: Activity | Catchup, payloads: Payloads) -> None:
         """The right is told before the replica is: what we deliver is on its way to others."""
-        merged = self.rounds.merge(frame.progress, payloads)
-        if merged.moved:
-            self._send_activity(self.rounds.news(self._right.to.id, merged.moved))
+        rounds = self.rounds
+        merged = rounds.merge(frame.progress, payloads)
+        right = self._right.to.id
+        if merged.moved and rounds.owe(right, merged.moved):
+            self._send_activity(rounds.owed_news(right, merged.moved))
         self.actions += merged.deliveries
 
     def cut_off(self, sender: str, stream: int) -> None:

@@ -28,6 +28,11 @@ class RingView:
     def is_alone(self) -> bool:
         return len(self._ring) == 1
 
+    @property
+    def has_dead(self) -> bool:
+        """True if a member is dead and not erased yet."""
+        return bool(self._heirs)
+
     def right_of(self, member_id: str) -> Member:
         at = self._ring.index(member_id) + 1
         return self.members[self._ring[at % len(self._ring)]]

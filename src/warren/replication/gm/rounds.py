@@ -15,8 +15,10 @@ from warren.replication.gm.frames import Payload, Progress
 from warren.replication.gm.publications import NOBODYS_VIEW, Origin, Publication, Window
 from warren.replication.gm.ring_view import RingView
 
-# Acknowledgements wait for the next broadcast to go with, unless so many have gathered.
+# Acknowledgements, and the word to an origin that its publications have come round, wait for the
+# next frame to go with, unless so many publications, or so many bytes of them, have gathered.
 OWED_ACKS_MAX: Final = 64
+OWED_BYTES_MAX: Final = 262_144
 
 
 class News(NamedTuple):
@@ -34,21 +36,6 @@ class Merged(NamedTuple):
 
 
 class Rounds:
-    __slots__ = (
-        "_acked_sent",
-        "_marker",
-        "_me",
-        "_mine",
-        "_origins",
-        "_unsent",
-        "_view",
-        "aliases",
-        "is_caught_up",
-        "own",
-        "unsent_bytes",
-        "window",
-    )
-
     def __init__(self, me: str) -> None:
         self._me = me
         self._view: RingView
@@ -62,6 +49,10 @@ class Rounds:
         self.unsent_bytes = 0
         self._acked_sent = 0
         self._marker = 0
+        # Origins with progress that the right has not been told, and the publications in it.
+        self._owed_origins: dict[str, None] = {}
+        self._owed_count = 0
+        self._owed_bytes = 0
 
     def set_view(self, view: RingView) -> None:
         """Who the others are now: the erased are forgotten, of the newly dead we inherit."""
@@ -75,15 +66,14 @@ class Rounds:
         self._mine = aliases | {self._me}
         for erased in self._origins.keys() - view.known:
             del self._origins[erased]
+            self._owed_origins.pop(erased, None)
 
     def begin_alone(self) -> None:
         """Nobody else holds anything, so nothing is under way, whatever it was."""
         self._origins = {self._me: self.own}
         self.own.settle(self.own.last_pub)
         self.own.returned = self.own.last_pub
-        self._unsent.clear()
-        self.unsent_bytes = 0
-        self._acked_sent = self.own.acked
+        self._all_is_sent()
         self.is_caught_up = True
 
     def publish(self, payload: Payload, size: int) -> int:
@@ -149,13 +139,49 @@ class Rounds:
         return bool(self._unsent)
 
     @property
-    def owed_acks(self) -> int:
-        """Our own publications that have come round, which nobody else knows yet."""
-        return self.own.acked - self._acked_sent
+    def is_anything_owed(self) -> bool:
+        """True if there is progress that others need only to forget publications."""
+        return self.own.acked > self._acked_sent or bool(self._owed_origins)
 
-    def own_news(self, right: str) -> News:
-        news = self.news(right, [(self._me, self._unsent)])
-        self._own_is_sent()
+    @property
+    def is_much_owed(self) -> bool:
+        """True if so much waits to be forgotten that it had better be told now."""
+        return (
+            self.own.acked - self._acked_sent >= OWED_ACKS_MAX
+            or self._owed_count >= OWED_ACKS_MAX
+            or self._owed_bytes >= OWED_BYTES_MAX
+        )
+
+    def owe(self, right: str, moved: list[tuple[str, list[Publication]]]) -> bool:
+        """Note progress for the right. True if it must be told now.
+
+        An origin at our right does not lack what it has published itself, only the number: that
+        may wait. Acknowledgements that come alone have waited long enough with their origin.
+        """
+        must_go = False
+        for origin_id, fresh in moved:
+            self._owed_origins[origin_id] = None
+            if origin_id != right or not fresh:
+                must_go = True
+            else:
+                self._owed_count += len(fresh)
+                for publication in fresh:
+                    self._owed_bytes += len(publication.payload)
+        return must_go
+
+    def unsent_news(self, right: str) -> News:
+        """Return our own publications that are not sent yet, and all progress that is owed."""
+        return self.owed_news(right, [(self._me, self._unsent)])
+
+    def owed_news(self, right: str, moved: list[tuple[str, list[Publication]]]) -> News:
+        """Return what has moved, with all other progress that is owed."""
+        named = {origin_id for origin_id, _ in moved}
+        told = list(moved)
+        told += [(origin_id, []) for origin_id in self._owed_origins if origin_id not in named]
+        news = self.news(right, told)
+        if self._me in named:
+            self._own_is_sent()
+        self._nothing_is_owed()
         return news
 
     def all_there_is(self, right: str) -> News:
@@ -164,7 +190,7 @@ class Rounds:
         news = self.news(
             right, ((i, list(origin.pending) if origin else []) for i, origin in known)
         )
-        self._own_is_sent()
+        self._all_is_sent()
         return news
 
     def news(self, right: str, moved: Iterable[tuple[str, list[Publication]]]) -> News:
@@ -182,6 +208,14 @@ class Rounds:
             progress.append(Progress(origin_id, origin.last_pub, origin.acked, views, lengths))
             payloads += parts
         return News(tuple(progress), tuple(payloads))
+
+    def _all_is_sent(self) -> None:
+        self._own_is_sent()
+        self._nothing_is_owed()
+
+    def _nothing_is_owed(self) -> None:
+        self._owed_origins = {}
+        self._owed_count = self._owed_bytes = 0
 
     def _own_is_sent(self) -> None:
         self._unsent = []

@@ -22,6 +22,7 @@ from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.replication.classic.batch import NOBODY, Batch, Unconfirmed
 from warren.replication.classic.master import MasterBacking, Ring
 from warren.replication.classic.mirror import Mirror
+from warren.replication.classic.outbox import NOW
 from warren.replication.classic.retained import RetainedMessages
 from warren.replication.stream.stream_instructions import (
     Began,
@@ -102,7 +103,7 @@ class StreamMaster(MasterBacking):
         self.log.hold(self, min(mirror.committed, self.log.written_end))
         self.log.is_settled = False
         self._inherited_end = self.log.next_offset
-        self.ring.flush_due(self, 0)
+        self.ring.flush_due(self, NOW)
 
     def flush(self) -> None:
         """By now it is known who is in sync: what was inherited is shown when all have it."""
@@ -196,7 +197,7 @@ class StreamMaster(MasterBacking):
 
     def _say(self, instruction: StreamInstruction, pieces: Iterable[bytes] = ()) -> None:
         self._broadcast(encode(self.number + 1, instruction, [*pieces]))
-        self.ring.flush_due(self, 0)
+        self.ring.flush_due(self, NOW)
 
     def written(self, end: int) -> None:
         if self._former is not None:

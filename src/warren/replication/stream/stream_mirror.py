@@ -29,7 +29,7 @@ class StreamMirror(Mirror):
         self,
         member: str,
         log: StreamLog,
-        on_held: Callable[[int], None],
+        on_held: Callable[[int, bool], None],
         on_failed: Callable[[], None],
     ) -> None:
         super().__init__(member, _no_level, on_held, on_failed)

@@ -10,7 +10,7 @@ from cluster_simulation.command import main
 SEEDS_MAX = 200
 # Where to look, and from which seed on: not every life comes to where the rule is needed.
 WHERE = {
-    "skip-the-fence": ("multicast", 0),
+    "skip-the-fence": ("multicast", 200),
     "skip-the-lease": ("random", 11),
     "confirm-before-the-last-mirror": ("random", 0),
     "drop-an-alias": ("random", 2),

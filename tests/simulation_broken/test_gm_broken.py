@@ -49,14 +49,14 @@ def drop_an_alias(patch: Patch) -> None:
 
 def confirm_before_it_has_come_round(patch: Patch) -> None:
     """What has been sent is taken for what everybody has."""
-    own_news = Rounds.own_news
+    unsent_news = Rounds.unsent_news
 
     def hasty(self: Rounds, right: str) -> object:
-        news = own_news(self, right)
+        news = unsent_news(self, right)
         self.own.settle(self.own.last_pub)
         return news
 
-    patch.setattr(Rounds, "own_news", hasty)
+    patch.setattr(Rounds, "unsent_news", hasty)
 
 
 def send_no_catchup(patch: Patch) -> None:
@@ -102,16 +102,16 @@ def deliver_what_is_not_meant(patch: Patch) -> None:
     patch.setattr(Rounds, "_choose", tell_all)
 
 
-# Where to begin looking: the last takes many lives to show.
+# Where to begin looking: some take many lives to show.
 FIRST_SEEDS: Final[dict[Callable[[Patch], None], int]] = {
-    skip_the_fence: 0,
+    skip_the_fence: 200,
     drop_an_alias: 0,
     confirm_before_it_has_come_round: 0,
     send_no_catchup: 0,
     step_over_gaps: 0,
     erase_what_is_under_way: 0,
     deliver_what_is_not_meant: 0,
-    erase_before_the_marker_is_round: 150,
+    erase_before_the_marker_is_round: 900,
 }
 
 

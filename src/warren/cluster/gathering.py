@@ -1,0 +1,125 @@
+"""Gathering: what the masters of this node tell their mirrors, sent for many queues at once.
+
+A batch of one queue costs each node of its ring a frame, a wake-up and a sync of the disk, whether
+it brings one message or a hundred; and so does a batch of any other queue on the same node. So
+messages wait a little for others, of their own queue and of all queues (`SOON`), and go out
+together: one write for each neighbour, one sync on each disk, one answer.
+
+Waiting is for those who have company. A message that comes when nothing went out within the last
+`SOON_MS`, and nothing is under way, goes at once. And a publisher who waits for each confirm before
+it publishes again would wait here each time, in vain: so when a gathering has brought nothing but
+the message that waited, the next ones (`ALONE_MAX`) do not wait, unless a batch is under way.
+
+Many messages of one queue need no company: they go when the turn ends (`NOW`). Removals
+can wait longer (`LATER`), since nobody waits for them: a mirror that lacks one redelivers a message
+after a failover, marked as redelivered. They go with the next batch of their queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from warren.cluster.effects import Effects
+from warren.replication.classic.master import MasterBacking
+from warren.replication.classic.outbox import LATER, NOW
+from warren.replication.replica import Replica
+
+SOON_MS: Final = 5
+LATER_MS: Final = 150
+"""Removals go after at least so long, and at most twice as long."""
+ALONE_MAX: Final = 256
+"""Gatherings that do not wait after one that waited in vain."""
+
+
+class Gathering:
+    def __init__(self, effects: Effects, now_ms: Callable[[], int]) -> None:
+        self._effects = effects
+        self._now_ms = now_ms
+        self._gathered_ms = 0
+        """When messages went out last."""
+        self._alone = 0
+        """Gatherings that need not wait, as nobody else comes."""
+        self._soon: dict[Replica, None] = {}
+        self._later: dict[Replica, None] = {}
+        self._older: dict[Replica, None] = {}
+        """Those of `later` that have waited since the timer before."""
+        self._busy: dict[MasterBacking, None] = {}
+        """Masters that had a batch under way when they were last asked."""
+        self._is_going = False
+        self._soon_timer: int | None = None
+        self._is_later_set = False
+
+    def flush_due(self, replica: Replica, urgency: int) -> None:
+        """Have the replica flushed, at the latest when its urgency says."""
+        if urgency == LATER:
+            self._later[replica] = None
+            if not self._is_later_set:
+                self._is_later_set = True
+                self._effects.call_later(LATER_MS, self._later_fired)
+            return
+        self._soon[replica] = None
+        if self._is_going:
+            return
+        if urgency == NOW or not self._must_wait():
+            self._go_when_turn_ends()
+        elif self._soon_timer is None:
+            self._soon_timer = self._effects.call_later(SOON_MS, self._soon_fired)
+
+    def held(self) -> None:
+        """Mirrors hold more than before: what has waited for that may go."""
+        if self._soon and not self._is_going and not self._must_wait():
+            self._go_when_turn_ends()
+
+    def _must_wait(self) -> bool:
+        if not self._alone and self._now_ms() - self._gathered_ms < SOON_MS:
+            return True
+        return self._is_any_under_way()
+
+    def _is_any_under_way(self) -> bool:
+        """Forget masters whose batches are all held, or that lead no more."""
+        for master in tuple(self._busy):
+            if not master.is_deposed and not master.under_way.is_clear:
+                return True
+            del self._busy[master]
+        return False
+
+    def _go_when_turn_ends(self) -> None:
+        self._is_going = True
+        self._effects.at_end_of_turn(self._go)
+
+    def _soon_fired(self) -> None:
+        self._soon_timer = None
+        if self._message_count() == 1:
+            self._alone = ALONE_MAX
+        self._go()
+
+    def _message_count(self) -> int:
+        masters = [replica.master for replica in self._soon]
+        return sum(master.outbox.message_count for master in masters if master is not None)
+
+    def _later_fired(self) -> None:
+        """Send what has waited twice as long as the timer. Most has gone with messages by then."""
+        older, self._older, self._later = self._older, self._later, {}
+        self._is_later_set = bool(self._older)
+        if self._is_later_set:
+            self._effects.call_later(LATER_MS, self._later_fired)
+        if older:
+            self._soon.update(older)
+            self._go()
+
+    def _go(self) -> None:
+        self._is_going = False
+        if self._soon_timer is not None:
+            self._effects.cancel(self._soon_timer)
+            self._soon_timer = None
+        self._gathered_ms = self._now_ms()
+        self._alone = max(self._alone - 1, 0)
+        soon, self._soon = self._soon, {}
+        for replica in soon:
+            self._later.pop(replica, None)
+            self._older.pop(replica, None)
+            replica.flush()
+            master = replica.master
+            if master is not None and not master.under_way.is_clear:
+                self._busy[master] = None
