@@ -189,6 +189,7 @@ class QueueMoves:
             # Levels that exist already were numbered by another master: this one's numbers follow.
             master.inherit(mirror, _first_sequence(replica))
         _wait_for_mirrors(master, replica)
+        _set_patient(master, True)
         self._brake.watch(master.credit)
         _log.info("promoted: this node is now master", queue=str(queue.record))
         self._take_over(queue, master)
@@ -206,6 +207,7 @@ class QueueMoves:
         master.adopt_unacked(self._unacked_of(queue))
         if isinstance(queue, DeduplicatingQueue):
             master.adopt_unacked(queue.id_records())
+        _set_patient(master, True)
         self._brake.watch(master.credit)
         queue.backing = master
         follow_freezing(queue, master)
@@ -237,6 +239,7 @@ class QueueMoves:
     def depose(self, name: QueueName, master: MasterBacking, is_mirrored: bool) -> bool:
         """Stop leading: another node does, or the queue is not mirrored any more."""
         self._brake.forget(master.credit)
+        _set_patient(master, False)
         queue = self._find(name)
         if not isinstance(queue, Queue) or queue.backing is not master:
             return False
@@ -285,6 +288,12 @@ def _copy_of(queued: QueuedMessage) -> QueuedMessage:
     copy.delivered_at_ms = queued.delivered_at_ms
     copy.size = queued.size
     return copy
+
+
+def _set_patient(master: MasterBacking, is_patient: bool) -> None:
+    """Have the disk here sync when batches go to mirrors, as each message waits for both."""
+    for level in master.level_queues().values():
+        level.set_patient(is_patient)
 
 
 def _wait_for_mirrors(master: MasterBacking, replica: Replica) -> None:

@@ -290,6 +290,8 @@ class Replica:
             self._is_flushing = True
             self.master.flush()
             self._is_flushing = False
+            for level in self.master.level_queues().values():
+                level.commit()  # the disk here need not be faster than those of the mirrors
         if self._gm.has_unsent:
             self._handle(Idle())
 

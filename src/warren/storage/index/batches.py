@@ -128,6 +128,9 @@ class Batches:
         return self._failed_in_a_row > 0
 
     def mark(self, queue: QueueIndex) -> None:
+        if queue.is_patient:
+            self.mark_lazily(queue)
+            return
         self._dirty.append(queue)
         self._has_followers = self._has_followers or _is_follower(queue)
         self.hurry()

@@ -69,6 +69,7 @@ cdef class QueueIndex:
     cdef public bint is_ordered
     cdef public bint is_dirty
     cdef bint is_urgent
+    cdef public bint is_patient
     cdef public bint is_deleted
     cdef public bint has_directory
     cdef public uint64_t messages_written
@@ -109,6 +110,7 @@ cdef class QueueIndex:
     @cython.locals(first=uint64_t, end=uint64_t, body_bytes=uint64_t)
     cpdef object close_run(self)
     cpdef object become_dirty(self)
+    cpdef object commit(self)
     cdef object _become_lazily_dirty(self)
     cdef object _merge_stored(self)
     @cython.locals(queue_id=uint32_t, position=Py_ssize_t, file=Py_ssize_t)

@@ -77,16 +77,14 @@ class QueueIndex:
         self.gathered: list[QueuedMessage] = []
         self.gathered_stored: list[QueuedMessage] = []
         self.lone = LoneBodies()
-        # What all of it weighs, also what is dead.
-        self.gathered_weight = self.stored_weight = 0
-        self.writing_weight = self.writing_stored_weight = 0
+        self.gathered_weight = self.stored_weight = self.writing_weight = 0  # with what is dead
+        self.writing_stored_weight = 0
         self.messages_written = self.messages_read = 0  # since the start, for `disk_counts`
-        self.gathered_dead = 0
+        self.gathered_dead = self.journaled_dead = 0
         self.writing: list[QueuedMessage] = []
         self.writing_acks: list[tuple[int, int, int, int, int]] = []
         self.writing_ranges: list[tuple[int, int]] = []
         self.journaled: list[QueuedMessage] = []
-        self.journaled_dead = 0
         self.scattering: list[QueuedMessage] = []
         self.acks: list[tuple[int, int, int, int, int]] = []
         self.ranges: list[tuple[int, int]] = []
@@ -98,21 +96,18 @@ class QueueIndex:
         self.writing_dead: list[Segment] = []
         self.removable: list[Segment] = []
         self.segments_to_purge: list[Segment] = []
-        self.next_sequence = 0
-        self.segmented_below = 0
+        self.next_sequence = self.segmented_below = self.redelivered_below = 0
         self.on_segmented: Callable[[], None] | None = None
         self.on_stored: Callable[[], None] | None = None
-        self.has_transients = False
         self.is_ordered = True  # `journaled` and what comes to it, by sequence number
         # Urgent is what is dirty, and somebody waits until it is not.
         self.is_dirty = self.is_urgent = False
-        self.is_deleted = False
+        self.is_patient = False  # `commit` is called when it is time, or a timer runs out
+        self.is_deleted = self.has_transients = False
         self.has_directory = False  # that would survive a power cut
         self.named_in = -1  # the journal file that says what the queue is called
         # The oldest journal files that `journaled` and `scattering` have something in.
-        self.journaled_from = 0
-        self.scattering_from = 0
-        self.redelivered_below = 0
+        self.journaled_from = self.scattering_from = 0
         self.delivered: list[tuple[int, int]] = []
         self.blob = b""  # what the last checkpoint said of this queue
         self.reader: Reader | None = None
@@ -370,11 +365,16 @@ class QueueIndex:
     def become_dirty(self) -> None:
         """There is something that somebody waits for."""
         self.is_urgent = True
-        if self.is_dirty:
-            self._dirty.hurry()
-        else:
+        if not self.is_dirty:
             self.is_dirty = True
             self._dirty.mark(self)
+        elif not self.is_patient:
+            self._dirty.hurry()
+
+    def commit(self) -> None:
+        """Begin with the next batch now, if there is something that somebody waits for."""
+        if self.is_urgent:
+            self._dirty.hurry()
 
     def _become_lazily_dirty(self) -> None:
         self.is_dirty = True

@@ -18,6 +18,7 @@ cdef class MessageTiers(Level):
     cdef public object index
     cdef public bint is_durable
     cdef public bint is_lazy
+    cdef public bint is_patient
     cdef public Py_ssize_t keep_bytes
     cdef public object on_loaded
     cdef object _make_index

@@ -122,6 +122,8 @@ class MessageTiers(Level):
         self.index: Any = None
         self.is_durable = is_durable
         self.is_lazy = False
+        self.is_patient = False
+        """True while the master of mirrors says when to sync: its publishers wait for them, too."""
         self.keep_bytes = KEEP_EVERYTHING
         self.on_loaded: Callable[[], None] | None = None
         self._make_index = make_index
@@ -172,7 +174,19 @@ class MessageTiers(Level):
             self.index.on_segmented = self.page_out
             self.index.on_stored = self._body_stored
             self.index.debtor = self.flow
+            self.index.is_patient = self.is_patient
         return cast("QueueIndexClient", self.index)
+
+    def set_patient(self, is_patient: bool) -> None:
+        self.is_patient = is_patient
+        if self.index is not None:
+            self.index.is_patient = is_patient
+            self.index.commit()
+
+    def commit(self) -> None:
+        """Have what publishers wait for written and synced now."""
+        if self.index is not None:
+            self.index.commit()
 
     def page_out(self) -> None:
         raise NotImplementedError

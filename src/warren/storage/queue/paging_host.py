@@ -20,6 +20,9 @@ class QueueIndexClient(Protocol):
     on_segmented: Callable[[], None] | None
     on_stored: Callable[[], None] | None
     debtor: Any
+    is_patient: bool
+
+    def commit(self) -> None: ...
 
     def publish(self, queued: QueuedMessage) -> None: ...
 
