@@ -8,6 +8,7 @@ from typing import Final
 DECLARE: Final = "--declare --delete-after"
 ACKS: Final = "--prefetch 200 --ack-every 50"
 DURABLE: Final = "--durable --persistent --confirm 500"
+WINDOW_1: Final = "--durable --persistent --confirm 1 --prefetch 200 --ack-every 1"
 PACED: Final = "--prefetch 200 --ack-every 1 --rate 1000"
 TOPIC: Final = "--exchange tx --exchange-type topic --bind-key k.%d.*.# --routing-key k.%d.a.b"
 
@@ -51,5 +52,6 @@ SCENARIOS: Final = {
             f"--queue qi --size 1024 {DURABLE} {PACED}",
             paced=True,
         ),
+        Scenario("w1", "persistent, each confirm awaited", f"--queue qw --size 1024 {WINDOW_1}"),
     )
 }

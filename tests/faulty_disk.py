@@ -7,6 +7,7 @@ makes of the files what a machine would find after a power cut, in the worst way
 
 * of what was appended since the last sync of a file, any part is there: cut off at a random byte,
   or in full length but zero in random pages, or zero from a random byte on;
+* of what was placed over zeros since then, any part is zero again, in the same ways;
 * a truncation that was not synced may not have happened;
 * what a *failed* sync should have written is zero, whatever later syncs said;
 * of the names made, changed and removed in a directory since it was synced, the first few are as
@@ -53,6 +54,7 @@ class FileState:
     path: Path
     safe_bytes: int
     lost: list[tuple[int, int]] = field(default_factory=list)  # dropped by failed syncs
+    placed: list[tuple[int, int]] = field(default_factory=list)  # over zeros that are safe
     cut: bytes | None = None  # what a truncation not yet synced took off the safe part
 
     def after_crash(self, content: bytes, dice: random.Random) -> bytes:
@@ -61,6 +63,9 @@ class FileState:
             survivor = bytearray(safe + self.cut)
         else:
             survivor = bytearray(safe + _torn(content[self.safe_bytes :], len(safe), dice))
+        for start, end in self.placed:
+            torn = _torn(content[start:end], start, dice)
+            survivor[start:end] = torn + bytes(end - start - len(torn))
         for start, end in self.lost:
             survivor[start:end] = bytes(max(0, min(end, len(survivor)) - start))
         return bytes(survivor)
@@ -156,8 +161,37 @@ class FaultyDisk(RealDisk):
                 self.room_bytes -= len(data)
             return super().append(descriptor, [data])
 
+    def create_ahead(self, path: Location) -> int:
+        path = Path(path)
+        is_new = not path.exists()
+        with self._call("open", path, is_change=is_new):
+            descriptor = super().create_ahead(path)
+            self._open[descriptor] = self._state(path)
+            if is_new:
+                self._on_crash(path, lambda: path.unlink(missing_ok=True))
+            return descriptor
+
+    def place(self, descriptor: int, offset: int, pieces: Sequence[Buffer]) -> int:
+        state = self._open[descriptor]
+        with self._call("place", state.path):
+            length = os.fstat(descriptor).st_size
+            data = b"".join(pieces)[: self.append_bytes_max]
+            assert offset <= length, "no gaps"
+            over = os.pread(descriptor, len(data), offset)
+            assert not any(over), "only zeros are written over"
+            if self.room_bytes is not None:
+                if len(data) > len(over) and not self.room_bytes + len(over):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                data = data[: len(over) + self.room_bytes]
+                self.room_bytes -= max(0, len(data) - len(over))
+            went = super().place(descriptor, offset, [data])
+            if offset < state.safe_bytes:
+                state.placed.append((offset, min(offset + went, state.safe_bytes)))
+            return went
+
     def sync(self, descriptor: int) -> None:
         state = self._open[descriptor]
+        placed = state.placed[:]
         length = os.fstat(descriptor).st_size  # what comes while it syncs is not covered
         if self.sync_delay_s:
             time.sleep(self.sync_delay_s)
@@ -165,7 +199,9 @@ class FaultyDisk(RealDisk):
             with self._call("sync", state.path):
                 state.safe_bytes = min(length, os.fstat(descriptor).st_size)
                 state.cut = None
+                state.placed = state.placed[len(placed) :]
         except OSError:
+            state.lost += placed
             if length > state.safe_bytes:
                 state.lost.append((state.safe_bytes, length))
             raise
@@ -178,6 +214,9 @@ class FaultyDisk(RealDisk):
                 state.cut = taken + (state.cut or b"")
                 state.safe_bytes = size
             state.lost = [(start, min(end, size)) for start, end in state.lost if start < size]
+            state.placed = [(start, min(end, size)) for start, end in state.placed if start < size]
+            if self.room_bytes is not None:
+                self.room_bytes += max(0, os.fstat(descriptor).st_size - size)
             super().truncate(descriptor, size)
 
     def close(self, descriptor: int) -> None:

@@ -23,7 +23,7 @@ from stepping import Job, PowerCut, StepCommitter, StepPromise, StepWorkers
 from warren.flow.credit import Credit
 from warren.storage.bodies.message_store import MessageStore
 from warren.storage.disk.layout import IndexLayout
-from warren.storage.index import scatter, segment_writing
+from warren.storage.index import journal, scatter, segment_writing
 from warren.storage.index.adoption import RecoveredQueue
 from warren.storage.index.index import IndexStore
 from warren.storage.index.index_host import IndexHost
@@ -89,6 +89,9 @@ class IndexSimulation:
         segment_writing.STEP_BYTES = 1_500  # type: ignore[misc]
         segment_writing.STEP_FILES_MAX = 3  # type: ignore[misc]
         scatter.SYNC_BYTES = 4_000  # type: ignore[misc]
+        journal.FILL_BYTES_MIN = 300  # type: ignore[misc]
+        journal.FILL_BYTES_MAX = 1_200  # type: ignore[misc]
+        journal.FILLED_BATCH_BYTES_MAX = 800  # type: ignore[misc]
 
     # One life: from a start to a crash or a stop.
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from faulty_disk import FaultyDisk
 from warren.storage.disk.committer import Batch, CommitFailed, Done
-from warren.storage.disk.files import append_all
+from warren.storage.disk.files import append_all, place_all
 
 T = TypeVar("T")
 
@@ -156,6 +156,8 @@ class StepCommitter:
             if not self._is_written:
                 for descriptor, pieces in batch.writes:
                     append_all(self._disk, descriptor, pieces)
+                for descriptor, offset, pieces in batch.placed:
+                    place_all(self._disk, descriptor, offset, pieces)
                 self._is_written = True
                 return
             for descriptor in batch.syncs:

@@ -89,6 +89,25 @@ async def test_several_files_are_written_in_one_batch(
     os.close(other.descriptor)
 
 
+async def test_what_has_a_place_is_written_there(
+    committer: Committer, log: Log, tmp_path: Path
+) -> None:
+    """After what is appended in the same batch, piece by piece, and synced with it."""
+    ahead = RealDisk().create_ahead(tmp_path / "ahead")
+    os.pwrite(ahead, bytes(20), 0)
+    pieces: list[Buffer] = [b"at ", memoryview(b"xfivex")[1:5], b"", bytearray(b"!")]
+    batch = Batch([(log.descriptor, [b"end"])], [log.descriptor, ahead], [(ahead, 5, pieces)])
+    assert await commit(committer, batch) is None
+    many = [b"%d;" % number for number in range(2 * PIECES_MAX + 1)]
+    assert await commit(committer, Batch(placed=[(ahead, 13, many)])) is None
+    assert (tmp_path / "ahead").read_bytes() == bytes(5) + b"at five!" + b"".join(many)
+    assert log.content() == b"end"
+    error = await commit(committer, Batch(placed=[(-1, 0, [b"lost"])]))
+    assert isinstance(error, CommitFailed)
+    assert (error.errno, error.step, error.descriptor) == (errno.EBADF, "write", -1)
+    os.close(ahead)
+
+
 async def test_more_pieces_than_the_kernel_takes_at_once(committer: Committer, log: Log) -> None:
     pieces = [b"%d;" % number for number in range(3 * PIECES_MAX + 1)]
     assert await commit(committer, Batch([(log.descriptor, pieces)], [log.descriptor])) is None

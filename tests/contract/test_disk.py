@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
-from warren.storage.disk.files import PIECES_MAX, Disk, RealDisk, append_all, replace_file
+from warren.storage.disk.files import (
+    PIECES_MAX,
+    Disk,
+    RealDisk,
+    append_all,
+    place_all,
+    replace_file,
+)
 
 KINDS: dict[str, Callable[[], Disk]] = {"real": RealDisk, "faulty": FaultyDisk}
 
@@ -122,6 +129,23 @@ def test_any_number_of_pieces_is_appended_in_full(disk: Disk, path: Path) -> Non
     append_all(disk, descriptor, [b"", *pieces, b""])
     disk.close(descriptor)
     assert path.read_bytes() == b"".join(pieces)
+
+
+def test_what_is_placed_is_where_it_was_placed(disk: Disk, path: Path) -> None:
+    """Over zeros, past them, and at the end, however many writes it takes."""
+    descriptor = disk.create_ahead(path)
+    place_all(disk, descriptor, 0, [b"head", bytes(10)])
+    if isinstance(disk, FaultyDisk):
+        disk.append_bytes_max = 3
+    place_all(disk, descriptor, 4, [b"on", memoryview(b"e"), b"two"])
+    disk.sync(descriptor)
+    assert path.read_bytes() == b"headonetwo" + bytes(4)
+    place_all(disk, descriptor, 10, [b"three", bytes(2)])
+    assert path.read_bytes() == b"headonetwothree" + bytes(2)
+    assert disk.read(descriptor, 4, 6) == b"onetwo"
+    disk.truncate(descriptor, 15)
+    assert disk.size(path) == 15
+    disk.close(descriptor)
 
 
 def test_replacing_a_file_leaves_nothing_else(disk: Disk, path: Path) -> None:

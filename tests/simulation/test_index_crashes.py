@@ -50,7 +50,7 @@ def live(simulation: IndexSimulation, dice: random.Random, faults: bool) -> None
 
 
 def fail_somewhere(disk: FaultyDisk, dice: random.Random) -> None:
-    operation = dice.choice(("append", "sync", "open", "sync_directory", "rename"))
+    operation = dice.choice(("append", "place", "sync", "open", "sync_directory", "rename"))
     code = dice.choice((errno.EIO, errno.ENOSPC))
     disk.fail(operation, code, on=dice.choice((".jif", ".idx", "draft", "")))
 

@@ -20,7 +20,7 @@ FAULTS = [
     pytest.param("make_directory", "", id="directories"),
     pytest.param("open", "0.rdq", id="a spare file of the message store"),
     pytest.param("append", "1.rdq", id="what that begins with"),
-    pytest.param("append", ".jif", id="the journal"),
+    pytest.param("place", ".jif", id="the journal"),
     pytest.param("append", ".draft", id="whose files they are"),
 ]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import PAGE_BYTES, FaultyDisk
-from warren.storage.disk.files import append_all, replace_file
+from warren.storage.disk.files import append_all, place_all, replace_file
 
 SEEDS = range(200)
 
@@ -51,6 +51,70 @@ def test_what_was_synced_survives_and_the_rest_is_torn(tmp_path: Path) -> None:
         survivors.add(content[4:])
     assert len(survivors) > len(SEEDS) // 2
     assert any(0 in content and not content.endswith(b"\0") for content in survivors)
+
+
+def test_what_was_placed_and_not_synced_is_zero_again_in_any_part(tmp_path: Path) -> None:
+    """What is before it in the same page, and the zeros behind it, are as they were."""
+    survivors = set()
+    record = b"x" * 3 * PAGE_BYTES
+    for disk, path in crashes(tmp_path):
+        descriptor = disk.create_ahead(path)
+        place_all(disk, descriptor, 0, [b"safe", bytes(4 * PAGE_BYTES)])
+        disk.sync(descriptor)
+        disk.sync_directory(path.parent)
+        place_all(disk, descriptor, 4, [record])
+        disk.crash()
+        disk.close(descriptor)
+        content = path.read_bytes()
+        assert content[:4] == b"safe"
+        assert len(content) == 4 + 4 * PAGE_BYTES
+        assert set(content[4 : 4 + len(record)]) <= {0, ord("x")}
+        assert not any(content[4 + len(record) :])
+        survivors.add(content)
+    assert len(survivors) > len(SEEDS) // 2
+
+
+def test_what_was_placed_is_safe_once_it_is_synced_and_not_if_that_fails(tmp_path: Path) -> None:
+    for disk, path in crashes(tmp_path):
+        descriptor = disk.create_ahead(path)
+        place_all(disk, descriptor, 0, [bytes(100)])
+        disk.sync(descriptor)
+        disk.sync_directory(path.parent)
+        place_all(disk, descriptor, 0, [b"one"])
+        disk.sync(descriptor)
+        place_all(disk, descriptor, 3, [b"two"])
+        disk.fail("sync")
+        with pytest.raises(OSError, match="error"):
+            disk.sync(descriptor)
+        disk.sync(descriptor)  # says that all is well, and is wrong
+        place_all(disk, descriptor, 6, [b"three"])
+        disk.sync(descriptor)
+        disk.crash()
+        disk.close(descriptor)
+        assert path.read_bytes() == b"one" + bytes(3) + b"three" + bytes(89)
+
+
+def test_only_zeros_are_written_over(path: Path) -> None:
+    disk = FaultyDisk()
+    descriptor = disk.create_ahead(path)
+    place_all(disk, descriptor, 0, [b"one", bytes(3)])
+    with pytest.raises(AssertionError, match="only zeros"):
+        disk.place(descriptor, 2, [b"two"])
+    disk.close(descriptor)
+
+
+def test_a_full_disk_takes_what_is_placed_over_zeros(path: Path) -> None:
+    disk = FaultyDisk()
+    descriptor = disk.create_ahead(path)
+    place_all(disk, descriptor, 0, [bytes(5)])
+    disk.room_bytes = 2
+    assert disk.place(descriptor, 0, [b"abc"]) == 3
+    assert disk.place(descriptor, 3, [b"defghi"]) == 4, "two over zeros, and two of room"
+    with pytest.raises(OSError, match="No space") as caught:
+        disk.place(descriptor, 7, [b"hi"])
+    assert caught.value.errno == errno.ENOSPC
+    assert path.read_bytes() == b"abcdefg"
+    disk.close(descriptor)
 
 
 def test_everything_synced_survives_untouched(tmp_path: Path) -> None:

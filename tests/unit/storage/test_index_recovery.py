@@ -235,19 +235,52 @@ async def test_without_a_checkpoint_the_segments_tell(world: IndexWorld, harm: s
     await once_more.close()
 
 
-async def test_a_torn_end_of_the_journal_costs_what_is_torn(world: IndexWorld) -> None:
-    """S10."""
+@pytest.mark.parametrize("zeros_behind", [0, 3, 10_000])
+async def test_a_torn_end_of_the_journal_costs_what_is_torn(
+    world: IndexWorld, zeros_behind: int
+) -> None:
+    """S10: with what was written ahead behind it, or without."""
     for number in range(10):
         world.publish(body=b"%d" % number)
     await world.index.flush()
     await world.abandon()
     path = max((world.directory / "journal").iterdir(), key=lambda p: int(p.stem))
-    path.write_bytes(path.read_bytes()[:-20])
+    records = path.read_bytes().rstrip(b"\0")
+    assert path.stat().st_size > len(records) + 10_000, "zeros were written ahead"
+    path.write_bytes(records[:-20] + bytes(zeros_behind))
     again, recovered = await opened(world.directory)
     assert list(await contents(again, recovered["q"])) == list(range(9))
-    assert again.index.findings.torn_bytes > 0
+    assert 0 < again.index.findings.torn_bytes < 60, "zeros are no part of it"
     assert again.index.findings.problems == []
     await again.close()
+
+
+@pytest.mark.parametrize("zeros", [None, 0, 5, 100_000])
+async def test_zeros_at_the_end_of_a_journal_file_are_no_damage(
+    world: IndexWorld, zeros: int | None
+) -> None:
+    """As many as there are, others, or none, as in a file of the version before."""
+    for number in range(10):
+        world.publish(body=b"%d" % number)
+    await world.index.flush()
+    await world.abandon()
+    path = max((world.directory / "journal").iterdir(), key=lambda p: int(p.stem))
+    if zeros is not None:
+        path.write_bytes(path.read_bytes().rstrip(b"\0") + bytes(zeros))
+    for _ in range(2):  # the second time another file comes after it
+        again, recovered = await opened(world.directory)
+        assert list(await contents(again, recovered["q"])) == list(range(10))
+        assert again.index.findings.torn_bytes == 0
+        assert again.index.findings.problems == []
+        await again.abandon()
+
+
+async def test_a_clean_stop_leaves_no_zeros(world: IndexWorld) -> None:
+    world.publish(body=b"last")
+    await world.index.flush()
+    await world.close()
+    path = max((world.directory / "journal").iterdir(), key=lambda p: int(p.stem))
+    assert path.stat().st_size < 300
 
 
 async def test_a_flipped_bit_in_the_journal_costs_one_message(world: IndexWorld) -> None:

@@ -13,6 +13,9 @@ from index_world import IndexWorld
 from warren.queues.boundary import RetryingPublisher
 from warren.storage.index.states import JOURNALED, SEGMENTED
 
+BEYOND_THE_ZEROS = bytes(4_000)
+"""Five bodies like this do not fit into what is written ahead of the first batch."""
+
 
 @pytest.fixture
 async def world(tmp_path: Path) -> IndexWorld:
@@ -39,7 +42,7 @@ async def sequences_after_power_cut(world: IndexWorld) -> list[int]:
     return [queued.sequence for queued in entries]
 
 
-@pytest.mark.parametrize("operation", ["sync", "append"])
+@pytest.mark.parametrize("operation", ["sync", "place"])
 async def test_after_a_failure_everything_is_written_to_another_file(
     world: IndexWorld, operation: str
 ) -> None:
@@ -94,7 +97,7 @@ async def test_a_full_disk_refuses_publishers_and_goes_on_when_there_is_room(
     before = world.publish()
     await world.index.flush()
     disk_of(world).room_bytes = 100
-    held = [world.publish(body=bytes(500)) for _ in range(5)]
+    held = [world.publish(body=BEYOND_THE_ZEROS) for _ in range(5)]
     await asyncio.wait_for(world.publisher.was_refused.wait(), 60)
     assert world.index.is_failing
     assert world.publisher.refused == [1, 2, 3, 4, 5]
@@ -142,6 +145,33 @@ async def test_a_patient_publisher_is_refused_each_time_and_told_when_there_is_r
     assert await sequences_after_power_cut(world) == [1, 2]
 
 
+async def test_what_fits_into_the_zeros_needs_no_room(world: IndexWorld) -> None:
+    """A full disk refuses nothing that it has a place for."""
+    world.publish()
+    await world.index.flush()
+    disk_of(world).room_bytes = 0
+    for _ in range(20):
+        world.publish(body=bytes(200))
+        await world.index.flush()
+    assert not world.index.is_doubtful
+    assert world.publisher.refused == []
+    assert await sequences_after_power_cut(world) == list(range(21))
+
+
+async def test_a_disk_without_room_for_the_zeros_takes_what_it_has_room_for(
+    world: IndexWorld,
+) -> None:
+    failures: list[OSError] = []
+    world.index.on_failure = failures.append
+    disk_of(world).room_bytes = 10_000
+    for _ in range(20):
+        world.publish(body=bytes(200))
+        await world.index.flush()
+    assert [failure.errno for failure in failures] == [errno.ENOSPC], "zeros are tried once"
+    assert world.publisher.told == list(range(20))
+    assert await sequences_after_power_cut(world) == list(range(20))
+
+
 async def test_bodies_in_a_store_that_fails_are_written_again(world: IndexWorld) -> None:
     disk_of(world).fail("sync", errno.EIO, on=".rdq")
     large = world.publish(body=b"x" * 10_000)
@@ -181,7 +211,8 @@ async def test_a_checkpoint_that_cannot_be_written_is_tried_again(world: IndexWo
 async def test_a_stop_ends_although_the_disk_does_not_write(world: IndexWorld) -> None:
     world.publish()
     await world.index.flush()
-    disk_of(world).fail("append", errno.ENOSPC, times=1_000_000)
+    for operation in ("append", "place"):
+        disk_of(world).fail(operation, errno.ENOSPC, times=1_000_000)
     world.publish()
     async with asyncio.timeout(60):
         while not world.index.is_failing:  # noqa: ASYNC110 - nothing tells
@@ -234,6 +265,7 @@ async def test_the_journal_is_not_closed_under_a_batch(world: IndexWorld) -> Non
 async def test_a_deletion_waits_for_the_disk_but_not_for_one_that_is_full(
     world: IndexWorld,
 ) -> None:
+    world.index._batches.journal.may_fill = False
     world.publish()
     await world.index.delete_queue("q")
     disk_of(world).room_bytes = 0

@@ -24,6 +24,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.errno cimport EINTR, EIO, errno
+from posix.types cimport off_t
 from posix.unistd cimport close
 
 
@@ -32,6 +33,7 @@ cdef extern from "<sys/uio.h>" nogil:
         void* iov_base
         size_t iov_len
     ssize_t writev(int descriptor, const iovec* vectors, int count)
+    ssize_t pwritev(int descriptor, const iovec* vectors, int count, off_t offset)
 
 
 cdef extern from *:
@@ -112,6 +114,7 @@ cdef enum:
 
 cdef struct Write:
     int descriptor
+    off_t offset  # negative: at the end
     Py_ssize_t vectors_end  # of the batch's vectors, those from the end of the write before
 
 
@@ -132,7 +135,9 @@ cdef struct Work:
     int descriptor  # of which file
 
 
-cdef int write_all(int descriptor, iovec* vectors, Py_ssize_t count) noexcept nogil:
+cdef int write_all(
+    int descriptor, off_t offset, iovec* vectors, Py_ssize_t count
+) noexcept nogil:
     """0, or the errno; short writes go on where they stopped."""
     cdef ssize_t went
     while count:
@@ -140,13 +145,18 @@ cdef int write_all(int descriptor, iovec* vectors, Py_ssize_t count) noexcept no
             vectors += 1
             count -= 1
             continue
-        went = writev(descriptor, vectors, <int>min(count, VECTORS_MAX))
+        if offset < 0:
+            went = writev(descriptor, vectors, <int>min(count, VECTORS_MAX))
+        else:
+            went = pwritev(descriptor, vectors, <int>min(count, VECTORS_MAX), offset)
         if went < 0:
             if errno == EINTR:
                 continue
             return errno
         if went == 0:
             return EIO
+        if offset >= 0:
+            offset += went
         while count and <size_t>went >= vectors.iov_len:
             went -= vectors.iov_len
             vectors += 1
@@ -170,7 +180,8 @@ cdef void perform(Work* work) noexcept nogil:
     for position in range(work.writes_count):
         work.descriptor = work.writes[position].descriptor
         work.code = write_all(
-            work.descriptor, work.vectors + first, work.writes[position].vectors_end - first
+            work.descriptor, work.writes[position].offset, work.vectors + first,
+            work.writes[position].vectors_end - first,
         )
         if work.code:
             return
@@ -229,12 +240,15 @@ cdef class CommitThread:
         """Readable when there is something to collect."""
         return self.work.answer[0]
 
-    def start(self, writes, syncs):
+    def start(self, writes, syncs, placed=()):
         """Begin with a batch; `collect` must have returned the one before."""
         if self.is_busy or not self.is_running:
             raise RuntimeError("the commit thread takes one batch at a time")
         try:
-            self.take_writes(list(writes))
+            self.take_writes(
+                [(descriptor, -1, list(pieces)) for descriptor, pieces in writes]
+                + [(descriptor, offset, list(pieces)) for descriptor, offset, pieces in placed]
+            )
             self.take_syncs(list(syncs))
         except BaseException:
             self.release()
@@ -263,25 +277,25 @@ cdef class CommitThread:
             signal_raise(self.work.request)
             pthread_join(self.thread, NULL)
 
-    cdef int take_writes(self, list writes) except -1:
+    cdef int take_writes(self, list batch) except -1:
         cdef Py_ssize_t count = 0, position
         cdef Py_buffer* view
         cdef tuple write
         cdef object piece
-        batch = [(descriptor, list(pieces)) for descriptor, pieces in writes]
         for write in batch:
-            count += len(<list>write[1])
+            count += len(<list>write[2])
         self.work.writes = <Write*>grown(self.work.writes, len(batch) * sizeof(Write))
         self.work.vectors = <iovec*>grown(self.work.vectors, count * sizeof(iovec))
         self.buffers = <Py_buffer*>grown(self.buffers, count * sizeof(Py_buffer))
         for position, write in enumerate(batch):
-            for piece in <list>write[1]:
+            for piece in <list>write[2]:
                 view = &self.buffers[self.buffers_count]
                 PyObject_GetBuffer(piece, view, PyBUF_SIMPLE)
                 self.work.vectors[self.buffers_count].iov_base = view.buf
                 self.work.vectors[self.buffers_count].iov_len = view.len
                 self.buffers_count += 1
             self.work.writes[position].descriptor = write[0]
+            self.work.writes[position].offset = write[1]
             self.work.writes[position].vectors_end = self.buffers_count
         self.work.writes_count = len(batch)
         return 0

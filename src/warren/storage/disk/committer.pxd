@@ -1,6 +1,7 @@
 cdef class Batch:
     cdef public list writes
     cdef public list syncs
+    cdef public list placed
 
 
 cdef class LoopSide:

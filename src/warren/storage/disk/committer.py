@@ -18,10 +18,11 @@ does the system calls from an array of addresses, and signals a second eventfd t
 (`_native_committer.pyx`). It never takes the lock. `ThreadCommitter` is the same in Python, for
 machines without a compiler and for disks that are Python objects, as those of tests are.
 
-**Order, and what failure means.** Writes are done in the order given, then the syncs. The first
-failure ends the batch: nothing after it is attempted, and nothing of the batch may be taken for
-safe, though all of it may be there. A file whose write failed may end in a part of a record, and
-one whose sync failed is lost for good (see `disk.py`): the answer names it, the caller leaves it.
+**Order, and what failure means.** Writes are done in the order given, those that append before
+those that have a place, then the syncs. The first failure ends the batch: nothing after it is
+attempted, and nothing of the batch may be taken for safe, though all of it may be there. A file
+whose write failed may end in a part of a record, and one whose sync failed is lost for good (see
+`disk.py`): the answer names it, the caller leaves it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from warren._pure import PURE
-from warren.storage.disk.files import Buffer, Disk, RealDisk, append_all
+from warren.storage.disk.files import Buffer, Disk, RealDisk, append_all, place_all
 
 if TYPE_CHECKING:
     from warren.storage.disk._native_committer import CommitThread
@@ -51,9 +52,12 @@ class Batch:
         self,
         writes: list[tuple[int, Sequence[Buffer]]] | None = None,
         syncs: list[int] | None = None,
+        placed: list[tuple[int, int, Sequence[Buffer]]] | None = None,
     ) -> None:
         self.writes = [] if writes is None else writes
         self.syncs = [] if syncs is None else syncs
+        # Descriptor, offset, pieces: written after `writes`, into files that are written ahead.
+        self.placed = [] if placed is None else placed
 
 
 class CommitFailed(OSError):
@@ -140,7 +144,8 @@ class ThreadCommitter(LoopSide):
     def _start(self, batch: Batch) -> None:
         # Pinned as the native one pins them: what is no buffer is found out here, by the culprit.
         pinned = [(descriptor, [memoryview(p) for p in ps]) for descriptor, ps in batch.writes]
-        self._batches.put(Batch([*pinned], batch.syncs[:]))
+        placed = [(fd, at, [memoryview(piece) for piece in ps]) for fd, at, ps in batch.placed]
+        self._batches.put(Batch([*pinned], batch.syncs[:], [*placed]))
 
     def _stop(self) -> None:
         self._batches.put(None)
@@ -161,6 +166,8 @@ class ThreadCommitter(LoopSide):
         try:
             for descriptor, pieces in batch.writes:
                 append_all(self._disk, descriptor, pieces)
+            for descriptor, offset, pieces in batch.placed:
+                place_all(self._disk, descriptor, offset, pieces)
             step = "sync"
             for descriptor in batch.syncs:
                 self._disk.sync(descriptor)
@@ -183,7 +190,7 @@ class NativeCommitter(LoopSide):
         loop.add_reader(self._thread.descriptor, self._collect)
 
     def _start(self, batch: Batch) -> None:
-        self._thread.start(batch.writes, batch.syncs)
+        self._thread.start(batch.writes, batch.syncs, batch.placed)
 
     def _stop(self) -> None:
         self._loop.remove_reader(self._thread.descriptor)

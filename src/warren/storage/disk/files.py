@@ -1,10 +1,12 @@
 """Everything the broker does to files, in one place, so that tests can take the disk away.
 
-A `Disk` is deliberately poor: files grow at their end or are cut, and nothing is ever overwritten.
-That is all a log needs, and it keeps the question "what is on the platter after a crash?" small:
+A `Disk` is deliberately poor: files grow at their end or are cut, and nothing is ever overwritten
+but zeros, once, in files that are written ahead. That is all a log needs, and it keeps the question
+"what is on the platter after a crash?" small:
 
 * `append` and `truncate` reach the page cache. They are safe after `sync` of that file, in full or
   not at all promised before it: any part of what was not synced may be there, missing or zero.
+* `place` writes over zeros, or at the end. What it replaced is there again, zero, where it is lost.
 * a name (a new file, a rename, an unlink, a new directory) is safe after `sync_directory` of the
   directory that holds it, not by syncing the file.
 * a **failed sync is final**: the kernel may have dropped the pages and call them clean, so the next
@@ -20,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -42,6 +44,12 @@ class Disk(Protocol):
 
     def append(self, descriptor: int, pieces: Sequence[Buffer]) -> int:
         """Write the pieces at the end, one after another; how many bytes went may be fewer."""
+
+    def create_ahead(self, path: Location) -> int:
+        """Make a file that is written ahead; its descriptor is for `place`, not for `append`."""
+
+    def place(self, descriptor: int, offset: int, pieces: Sequence[Buffer]) -> int:
+        """Write the pieces at `offset`; how many bytes went may be fewer."""
 
     def sync(self, descriptor: int) -> None:
         """Return when content and length of the file would survive a power cut."""
@@ -87,6 +95,13 @@ class RealDisk:
 
     def append(self, descriptor: int, pieces: Sequence[Buffer]) -> int:
         return os.writev(descriptor, pieces[:PIECES_MAX])
+
+    def create_ahead(self, path: Location) -> int:
+        # Without O_APPEND: with it Linux writes at the end, wherever pwrite is told to.
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o600)
+
+    def place(self, descriptor: int, offset: int, pieces: Sequence[Buffer]) -> int:
+        return os.pwritev(descriptor, pieces[:PIECES_MAX], offset)
 
     def sync(self, descriptor: int) -> None:
         if sys.platform == "darwin":
@@ -140,12 +155,23 @@ class RealDisk:
 
 def append_all(disk: Disk, descriptor: int, pieces: Sequence[Buffer]) -> None:
     """`append` until everything went."""
+    _write_all(lambda written, views: disk.append(descriptor, views), pieces)
+
+
+def place_all(disk: Disk, descriptor: int, offset: int, pieces: Sequence[Buffer]) -> None:
+    """`place` until everything went."""
+    _write_all(lambda written, views: disk.place(descriptor, offset + written, views), pieces)
+
+
+def _write_all(write: Callable[[int, list[memoryview]], int], pieces: Sequence[Buffer]) -> None:
+    """Call `write` with how much was written before, and what is left, until everything went."""
     views = [view for view in (memoryview(piece).cast("B") for piece in pieces) if view]
-    first = 0
+    first = written = 0
     while first < len(views):
-        went = disk.append(descriptor, views[first : first + PIECES_MAX])
+        went = write(written, views[first : first + PIECES_MAX])
         if went <= 0:
             raise OSError(errno.EIO, "the disk takes nothing and does not say why")
+        written += went
         while first < len(views) and went >= len(views[first]):
             went -= len(views[first])
             first += 1

@@ -280,7 +280,7 @@ class Batches:
             self._flight_waiters, self._waiters = self._waiters, []
         self._fix_snapshot()
         self._view = buffer.view()
-        batch.writes.append((journal.descriptor, [self._view]))
+        batch.placed.append(journal.place(self._view))
         batch.syncs.append(journal.descriptor)
         return batch
 
@@ -339,6 +339,7 @@ class Batches:
         self.failures += 1
         self._failed_in_a_row += 1
         self._is_failing = True
+        self.journal.may_fill = False
         flight, self._flight = self._flight or [], None
         self._tell_stores(error)
         for queue in flight:
@@ -363,6 +364,7 @@ class Batches:
 
     async def _move_on(self) -> None:
         """To a fresh file: at once after a first failure, later after more."""
+        failed = (self.journal.number, self.journal.descriptor, self.journal.batch_end)
         while True:
             if self._failed_in_a_row > 1:
                 for queue in self._dirty:
@@ -375,7 +377,7 @@ class Batches:
             number = self.journal.new_number()
             try:
                 descriptor = await self._host.workers.run_in_thread(
-                    partial(self.journal.create, number)
+                    partial(self.journal.create_after, failed, number)
                 )
             except OSError as error:
                 self._failed_in_a_row += 1

@@ -24,7 +24,8 @@ The salt is a random number kept in the header of every file. A search for the n
 after a damaged one looks at every eighth byte, bodies included, and what clients put into those
 must not be able to pass for a record.
 
-A file begins with a header of its own: 8 bytes of magic, then as below.
+A file begins with a header of its own: 8 bytes of magic, then as below. A journal file may end in
+zeros (journal.py), which no record begins with: its kind is not zero.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ read into memory: the size of the journal bounds it. Segments are not read at al
 Without a checkpoint, or with a damaged one, everything is read: all segments, for what was
 published and acknowledged in them, and all journal files there are.
 
+Zeros may follow the last record of a journal file, or a part of one. The end is where the last good
+record ends, unless the file after it says otherwise, as what a failed batch left is void.
+
 A damaged record is passed over, counted and reported. In the newest file it is most likely what a
 power cut left of a batch that nobody was told was safe; but a good record behind it is used all the
 same, since damage in the middle looks alike.
@@ -216,11 +219,11 @@ class Recovery:
         self.journal_sizes[number] = good_end
         for start, stop in damage:
             self.findings.damaged(str(path), start, stop)
-        rest = len(data) - good_end
-        if rest and is_newest:
+        rest = len(data.rstrip(b"\0")) - good_end  # zeros were written ahead: they say nothing
+        if rest > 0 and is_newest:
             self.findings.torn_bytes += rest
-        elif rest:
-            self.findings.damaged(str(path), good_end, len(data))
+        elif rest > 0:
+            self.findings.damaged(str(path), good_end, good_end + rest)
         for record in records:
             self._apply(record, data, position_in(number, record.start))
 
