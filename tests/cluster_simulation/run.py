@@ -14,28 +14,24 @@ QUIET_US: Final = 500_000
 """Before any harm is done."""
 HARM_US: Final = 20_000_000
 QUORUM_SHARE: Final = 0.1
-LATE_SHARE: Final = 0.4
-"""Of lives in which the queue is declared by a client, while nodes run."""
 DECLARE_US: Final = 150_000
 
 
 class Run:
     """`is_quorum`: whether the queue is a quorum queue; one of ten is, if nobody says.
 
-    `is_declared_late`: whether a client declares it while nodes run; so it is in four of ten lives.
+    `is_declared_late`: whether a client declares it while nodes run, with all its copies.
     """
 
     def __init__(
-        self, seed: int, is_quorum: bool | None = None, is_declared_late: bool | None = None
+        self, seed: int, is_quorum: bool | None = None, is_declared_late: bool = False
     ) -> None:
         self.seed = seed
         # By dice of their own, so that all else of a life is as it was without quorum queues.
         share = Random(f"quorum {seed}").random()
         self.is_quorum = share < QUORUM_SHARE if is_quorum is None else is_quorum
         self.world = World(seed, nodes=2 + seed % 3)
-        share = Random(f"founding {seed}").random()
-        is_late = share < LATE_SHARE if is_declared_late is None else is_declared_late
-        self.world.is_declared_late = is_late
+        self.world.is_declared_late = is_declared_late
         self.dice = self.world.schedule.random
         self.harm = Harm(self.world)
 
@@ -74,7 +70,7 @@ class Run:
                     process.client.publish()
 
 
-def simulate(seed: int, is_quorum: bool | None = None, is_declared_late: bool | None = None) -> Run:
+def simulate(seed: int, is_quorum: bool | None = None, is_declared_late: bool = False) -> Run:
     """Raises Violation, with the harm that was done and what each node knows of the queue."""
     run = Run(seed, is_quorum, is_declared_late)
     try:
