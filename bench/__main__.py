@@ -19,7 +19,9 @@ from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
 from bench.cluster_start import QUEUES, cluster_starts
 from bench.compare import compare
 from bench.declaring import declaring
+from bench.declaring_mirrored import declaring_mirrored
 from bench.failover import failovers
+from bench.failover_many import failovers_of_many
 from bench.fairness import fairness
 from bench.idle import idle
 from bench.idle_cost import idle_cost
@@ -40,8 +42,8 @@ from bench.sync import synchronising
 
 GROUPS: Final = (
     "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "idle-cost", "remote",
-    "declare", "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest", "paging",
-    "fairness",
+    "declare", "cluster-start", "declare-mirrored", "mirrored", "sync", "failover",
+    "failover-many", "pipeline", "ingest", "paging", "fairness",
 )  # fmt: skip
 
 
@@ -66,10 +68,12 @@ def build_parser() -> argparse.ArgumentParser:
         "clusters of three nodes (Warren's need etcd):\n"
         f"  {'remote':<8} publish to and consume from another node's queue\n"
         f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
+        f"  {'declare-mirrored':<8} mirrored queues, 500 by one client and 5 000 by fifty\n"
         f"  {'cluster-start':<8} the time each of three nodes with {QUEUES} queues takes to start\n"
         f"  {'mirrored':<8} a queue with three copies: rate, CPU of all nodes, time of a confirm\n"
         f"  {'sync':<8} what publishers see while a mirror gets a backlog of {SYNC_MESSAGES:,}\n"
-        f"  {'failover':<8} how long publishers wait when a queue's master ends, and what is lost",
+        f"  {'failover':<8} how long publishers wait when a queue's master ends, and what is lost\n"
+        f"  {'failover-many':<8} the same for 500 and 2 000 queues, whose master is killed",
     )
     parser.add_argument("names", nargs="*", metavar="SCENARIO", default=["all"])
     parser.add_argument("--repeats", type=int, default=3, help="runs per figure (%(default)s)")
@@ -149,6 +153,8 @@ def measure_clusters(
         tables.append(remote(starters, options.repeats, options.seconds, say))
     if "declare" in names:
         tables.append(declaring(starters, options.repeats, say))
+    if "declare-mirrored" in names:
+        tables.append(declaring_mirrored(starters, say))
     if "cluster-start" in names:
         tables.append(cluster_starts(options.repeats, say))
     if "mirrored" in names:
@@ -157,6 +163,8 @@ def measure_clusters(
         tables.append(synchronising(starters, options.sync_messages, say))
     if "failover" in names:
         tables.append(failovers(starters, options.repeats, say))
+    if "failover-many" in names:
+        tables.append(failovers_of_many(starters, say))
     return tables
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
+from urllib.request import urlopen
 
 from bench.brokers import (
     RABBITMQ_BIN,
@@ -32,6 +33,7 @@ from bench.operators import Operator, RabbitmqOperator, WarrenOperator
 
 NODES: Final = 3
 COOKIE: Final = "BENCHCOOKIE0123456789"
+PROPOSALS: Final = "etcd_server_proposals_committed_total "
 ETCD_LIMITS: Final = ("--max-txn-ops", "65536", "--max-request-bytes", "33554432")
 
 
@@ -42,6 +44,7 @@ class Cluster:
     operator: Operator
     helpers: tuple[int, ...] = ()
     """Processes that are neither nodes nor clients: what they do is part of the cost."""
+    etcd_port: int = 0
 
     @property
     def pids(self) -> list[int]:
@@ -49,6 +52,14 @@ class Cluster:
 
     def cpu_seconds(self) -> float:
         return sum(map(_cpu_seconds, self.pids))
+
+    def etcd_transactions(self) -> int | None:
+        """Return how many writes etcd's log has had; None without etcd."""
+        if not self.etcd_port:
+            return None
+        with urlopen(f"http://127.0.0.1:{self.etcd_port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return next(int(float(line.split()[1])) for line in lines if line.startswith(PROPOSALS))
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -61,6 +72,7 @@ class WarrenNodes:
 
     def __init__(self, directory: Path, etcd_port: int) -> None:
         self._directory = directory
+        self.etcd_port = etcd_port
         self._metadata = f"etcd://127.0.0.1:{etcd_port}"
         self._ports = [(free_port(), free_port(), free_port()) for _ in range(NODES)]
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -129,7 +141,8 @@ def warren_nodes() -> Iterator[tuple[WarrenNodes, int]]:
 def warren_cluster() -> Iterator[Cluster]:
     with warren_nodes() as (nodes, etcd):
         brokers = nodes.start(together=False)
-        yield Cluster("Warren", brokers, WarrenOperator(brokers[0].http_port), (etcd,))
+        operator = WarrenOperator(brokers[0].http_port)
+        yield Cluster("Warren", brokers, operator, (etcd,), nodes.etcd_port)
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class SteadyPublisher:
         self.sent += 1
         body = self.sent.to_bytes(8, "big").ljust(BODY_BYTES, b"x")
         head = b"\x00\x3c\x00\x00" + len(body).to_bytes(8, "big") + PERSISTENT
-        self._output += self._publish + _frame(HEADER_FRAME, head) + _frame(BODY_FRAME, body)
+        self._output += self._publish + as_frame(HEADER_FRAME, head) + as_frame(BODY_FRAME, body)
 
     def exchange(self) -> None:
         """What can be sent and received within a moment."""
@@ -105,7 +105,8 @@ class SteadyPublisher:
             self.nacked |= tags - self.confirmed
 
 
-def _frame(head: bytes, payload: bytes) -> bytes:
+def as_frame(head: bytes, payload: bytes) -> bytes:
+    """Return a frame of channel 1; `head` begins with its type."""
     return head + len(payload).to_bytes(4, "big") + payload + b"\xce"
 
 

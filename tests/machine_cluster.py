@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from machine_world import ALL, NAME, MachineWorld, queue_change, session_change
+from machine_world import ALL, NAME, MachineWorld, group_change, queue_change, session_change
 from warren.cluster.actions import Action, Commit, PrepareCopy, SendFrame, SetTimer, TellNode
 from warren.cluster.events import (
     CommitAnswered,
@@ -33,6 +33,8 @@ class MachineCluster:
         """Nodes that there are no links to or from."""
         self.told: list[Action] = []
         """All that is not carried out here: what clients are told, for example."""
+        self.commits = 0
+        """Number of transactions that were stored."""
         self._version = 0
         self._actions: list[tuple[str, Action]] = []
         for name, node in self.nodes.items():
@@ -46,6 +48,16 @@ class MachineCluster:
                 each.topology.here.add(NAME)
         self.changed(queue_change())
         self.run()
+
+    def declare_with(self, group: GroupRecord) -> None:
+        """Declare a queue together with its group; nothing is carried out yet."""
+        self._version += 1
+        for name, each in self.nodes.items():
+            each.topology.policies["/"] = ALL
+            each.topology.add(node_of(group.leader))
+            if name == node_of(group.leader):
+                each.topology.here.add(NAME)
+        self.changed(queue_change(), group_change(group, self._version))
 
     def changed(self, *changes: Change) -> None:
         for name, node in self.nodes.items():
@@ -102,6 +114,7 @@ class MachineCluster:
         stored = next(iter(self.nodes.values())).view.groups.get(NAME)
         version = 0 if stored is None else stored.version
         is_stored = all(check.version == version for check in commit.checks)
+        self.commits += is_stored
         for operation in commit.operations if is_stored else ():
             self._version += 1
             value = operation.value if isinstance(operation, Put) else None

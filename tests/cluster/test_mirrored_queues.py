@@ -103,6 +103,27 @@ def test_3_02_a_queue_declared_and_deleted_rapidly_leaves_nothing(
 
 
 @before
+def _declare_anew(at: Prepared) -> None:
+    """The second queue of a name begins with all its copies, like the first, and all are empty."""
+    for body in numbered(*range(3)):
+        at.first.queue_declare("mirrored-anew", durable=True)
+        group = at.cluster.group("mirrored-anew")
+        assert group is not None
+        assert (group.view, len(group.insync)) == (1, 3)
+        publish_all(at.second, "mirrored-anew", [body])
+        at.first.queue_delete("mirrored-anew")
+    at.declare("mirrored-anew")
+    publish_all(at.second, "mirrored-anew", [b"last"])
+
+
+def test_a_queue_declared_again_has_nothing_of_the_one_before(
+    killed: Prepared, open_on: OpenOn
+) -> None:
+    reader = open_on(killed.cluster.nodes[1])
+    assert drain(reader, "mirrored-anew") == [(b"last", True)]
+
+
+@before
 def _leave_some_ready(at: Prepared) -> None:
     at.declare("mirrored-ready")
     publish_all(at.second, "mirrored-ready", numbered(*range(10)))

@@ -53,7 +53,9 @@ from warren.flow.brake import Brake
 from warren.flow.tenure import Tenure
 from warren.metadata.keys import KeyKind, node_key, node_state_key, prefix
 from warren.metadata.store import Change, Check, Delete, Lease, MetadataError, Put
+from warren.model.errors import AmqpError
 from warren.model.limits import MIRROR_TIMEOUT_MS
+from warren.model.records import QueueRecord
 from warren.queues.boundary import AbstractQueue
 from warren.queues.delivery import Deliveries
 from warren.replication.classic.origins import make_origin
@@ -283,6 +285,15 @@ class Process:
         self.world.network.hosts.pop(self.name, None)
         self.world.network.died(self)
 
+    def declare(self, record: QueueRecord) -> None:
+        self.loop.run(lambda: self.spawn(self._declare(record)))
+
+    async def _declare(self, record: QueueRecord) -> None:
+        vhost = self.broker.vhosts.get(VHOST)
+        if vhost is not None and self.tenure.holds():
+            with suppress(MetadataError, AmqpError):
+                await vhost.declare_named_queue(record)
+
     # What the shell asks of whoever keeps the session.
 
     def own_session_lost(self) -> None:
@@ -290,6 +301,10 @@ class Process:
 
     def publish_state(self) -> None:
         self.states.tell()
+
+    def are_clean(self, key: str, nodes: Iterable[str]) -> bool:
+        """No queue is deleted here."""
+        return True
 
     def node_connected(self, session: Session) -> None:
         self.links.add(session.node, Endpoint(session.cluster_host, session.cluster_port))

@@ -14,17 +14,24 @@ QUIET_US: Final = 500_000
 """Before any harm is done."""
 HARM_US: Final = 20_000_000
 QUORUM_SHARE: Final = 0.1
+DECLARE_US: Final = 150_000
 
 
 class Run:
-    """`is_quorum`: whether the queue is a quorum queue; one of ten is, if nobody says."""
+    """`is_quorum`: whether the queue is a quorum queue; one of ten is, if nobody says.
 
-    def __init__(self, seed: int, is_quorum: bool | None = None) -> None:
+    `is_declared_late`: whether a client declares it while nodes run, with all its copies.
+    """
+
+    def __init__(
+        self, seed: int, is_quorum: bool | None = None, is_declared_late: bool = False
+    ) -> None:
         self.seed = seed
         # By dice of their own, so that all else of a life is as it was without quorum queues.
         share = Random(f"quorum {seed}").random()
         self.is_quorum = share < QUORUM_SHARE if is_quorum is None else is_quorum
         self.world = World(seed, nodes=2 + seed % 3)
+        self.world.is_declared_late = is_declared_late
         self.dice = self.world.schedule.random
         self.harm = Harm(self.world)
 
@@ -44,6 +51,8 @@ class Run:
         world.consumers = [(dice.randint(1, 20), no_ack) for _ in range(dice.randint(1, 2))]
         world.consumer_us_max = dice.choice([20_000, 300_000, 2_000_000])
         world.start()
+        if world.is_declared_late:
+            world.every(DECLARE_US, world.declare_late)
         world.every(dice.randint(20_000, 150_000), self._publish)
         world.run(QUIET_US)
         world.every(dice.randint(500_000, 3_000_000), self.harm.strike)
@@ -61,9 +70,9 @@ class Run:
                     process.client.publish()
 
 
-def simulate(seed: int, is_quorum: bool | None = None) -> Run:
+def simulate(seed: int, is_quorum: bool | None = None, is_declared_late: bool = False) -> Run:
     """Raises Violation, with the harm that was done and what each node knows of the queue."""
-    run = Run(seed, is_quorum)
+    run = Run(seed, is_quorum, is_declared_late)
     try:
         run.run()
     except Exception as error:

@@ -27,6 +27,11 @@ def quorum(seed: int) -> Summary:
     return Summary.of(simulate(seed, is_quorum=True).world)
 
 
+def declared_late(seed: int) -> Summary:
+    """The same with a queue that a client declares while nodes run: it begins with its copies."""
+    return Summary.of(simulate(seed, is_declared_late=True).world)
+
+
 def multicast(seed: int) -> Summary:
     """Guaranteed multicast alone, in larger groups and closer up: G1 to G6, I1 to I13."""
     world = Scenario(seed).run()
@@ -47,6 +52,7 @@ SCRIPTS: Final = FENCES | PARTITIONS | FULL_DISKS | MASTER_CHANGES
 SCENARIOS: Final[dict[str, Life]] = {
     "random": random_life,
     "quorum": quorum,
+    "declared-late": declared_late,
     "multicast": multicast,
     **{name: scripted(script) for name, script in SCRIPTS.items()},
 }

@@ -50,6 +50,8 @@ class Witness:
         """Purged, or lost in a way that was allowed."""
         self.has_begun_again = False
         """True if a master began with what a disk had, which does not count publishes."""
+        self.founded_together = 0
+        """Groups that began with more than one copy."""
         self.unsafe_promotions = 0
         self.promotions = 0
         self.deliveries = 0
@@ -70,6 +72,8 @@ class Witness:
     # The record.
 
     def stored(self, before: bytes | None, after: bytes | None) -> None:
+        if before is None and after is not None:
+            self.founded_together += len(decode_record(after).members) > 1
         if before is None or after is None:
             return
         self._changed(decode_record(before), decode_record(after))

@@ -59,6 +59,8 @@ class World:
         self.is_lazy = False
         self.is_quorum = False
         """The queue is a quorum queue: nodes are chosen for it, and no policy mirrors it."""
+        self.is_declared_late = False
+        """The queue is declared by a client while nodes run, not there from the beginning."""
         self.max_priority: int | None = None
         self.transient_chance = 0.0
         self.consumers: list[tuple[int, bool]] = [(10, False)]
@@ -85,12 +87,21 @@ class World:
             size = Field("I", len(self.nodes))
             kind = Field("S", b"quorum")
             arguments = Table([("x-queue-type", kind), ("x-quorum-initial-group-size", size)])
-        record = QueueRecord(*self.queue_name, arguments=arguments, node=HOME)
+        self._declared = QueueRecord(*self.queue_name, arguments=arguments, node=HOME)
         self._put(vhost_key("/"), encode_vhost(Vhost("/")))
-        self._put(queue_key(*self.queue_name), encode_record(record))
+        if not self.is_declared_late:
+            self._put(queue_key(*self.queue_name), encode_record(self._declared))
         self.set_policy(self.mirroring)
         for node in self.nodes.values():
             node.start()
+
+    def declare_late(self) -> None:
+        """Have a client of some node declare the queue, unless it is there: with all its copies."""
+        if queue_key(*self.queue_name) in self.store.records:
+            return
+        running = [p for p in self.processes if p.has_session and not p.loop.is_paused]
+        if running:
+            self.schedule.random.choice(running).declare(self._declared)
 
     def set_policy(self, mirroring: Mirroring) -> None:
         if self.is_quorum:

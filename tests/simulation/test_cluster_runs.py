@@ -37,3 +37,10 @@ def test_quorum_queues_break_no_promise_either() -> None:
         total += quorum(seed)
     assert total.promotions > 0, "there was nothing to be seen"
     assert total.confirmed > 0
+
+
+def test_queues_that_begin_with_all_their_copies_break_no_promise() -> None:
+    founded = 0
+    for seed in range(20):
+        founded += simulate(seed, is_declared_late=True).world.witness.founded_together
+    assert founded > 10, "most of them find all nodes"

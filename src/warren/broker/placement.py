@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from warren.metadata.store import CancelWatch, Lease, MetadataStore, WatchCallback
+from warren.metadata.store import CancelWatch, Lease, MetadataStore, Put, WatchCallback
 from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.policy.quorum_queues import is_quorum
@@ -65,6 +65,10 @@ class Placement(Protocol):
         """True if a mirrored queue is down: its messages are on nodes that do not run."""
         ...
 
+    def founding(self, record: QueueRecord) -> Sequence[Put]:
+        """Return what is to be stored along with a new queue, if it is not there yet."""
+        ...
+
     def companions(self, vhost: str, queue: str) -> Sequence[str]:
         """Return the keys that go from the store along with a queue."""
         ...
@@ -103,6 +107,9 @@ class SingleNode:
 
     def is_masterless(self, record: QueueRecord) -> bool:
         return False
+
+    def founding(self, record: QueueRecord) -> Sequence[Put]:
+        return ()
 
     def companions(self, vhost: str, queue: str) -> Sequence[str]:
         return ()

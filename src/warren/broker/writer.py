@@ -78,8 +78,11 @@ class TopologyWriter:
 
     async def create_queue(self, record: QueueRecord) -> bool:
         key = queue_key(self._vhost, record.name)
+        founding = self._services.placement.founding(record)
         checks = [*self._check_vhost(record.durable), Check(key, 0)]
-        is_done = await self._transact(checks, [self._put(key, record, record.durable)])
+        checks += [Check(put.key, 0) for put in founding]
+        changes: list[Operation] = [self._put(key, record, record.durable), *founding]
+        is_done = await self._transact(checks, changes)
         if is_done:
             queue_created(self._events, record)
         return is_done

@@ -30,18 +30,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from warren.cluster.actions import (
     Action,
     ConnectNode,
     DisconnectNode,
     OwnSessionLost,
-    PrepareCopy,
     RemoveQueues,
     RevokeSession,
 )
-from warren.cluster.copy_keeping import RETRY_MS, CopyKeeping, PlanSurroundings
+from warren.cluster.copy_keeping import CopyKeeping
 from warren.cluster.copy_planning import Step
 from warren.cluster.events import (
     CommitAnswered,
@@ -68,7 +67,8 @@ from warren.cluster.events import (
     TurnEnded,
 )
 from warren.cluster.group_log import GroupLog
-from warren.cluster.kept_copies import KeptCopies, Levels, delete
+from warren.cluster.joining import Joining, JoiningSurroundings
+from warren.cluster.kept_copies import KeptCopies
 from warren.cluster.leaving import Leaving
 from warren.cluster.lifetimes import lost_names
 from warren.cluster.link.control import BecomeMirror, Held, Kept, OutOfReach
@@ -82,7 +82,6 @@ from warren.cluster.view import ViewChange
 from warren.metadata.store import Change
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
-from warren.replication.classic.mirror import Mirror
 from warren.replication.classic.retained import RetainedMessages
 from warren.replication.gm.frames import MalformedFrame, decode_frames
 from warren.replication.group_record import GroupRecord, Member, SessionGone, make_member_id
@@ -91,16 +90,8 @@ from warren.replication.stream.stream_mirror import StreamMirror
 _log = EventLog("mirror")
 
 
-class Surroundings(PlanSurroundings, Protocol):
-    """The part of a node that the machine asks, and that answers at once."""
-
-    def is_disk_doubtful(self, vhost: str) -> bool:
-        """True if the disk has refused a write and taken none since."""
-        ...
-
-
 class ClusterNode:
-    def __init__(self, parts: ReplicaParts, around: Surroundings) -> None:
+    def __init__(self, parts: ReplicaParts, around: JoiningSurroundings) -> None:
         self.view = parts.view
         self.replicas: dict[QueueName, NodeReplica] = {}
         self.copies = CopyKeeping(parts, around, self)
@@ -117,11 +108,9 @@ class ClusterNode:
         limit_ms = parts.sync.terms.mirror_timeout_ms
         self.reachability = Reachability(parts.view, parts.effects, self.replicas, limit_ms)
         self._kept = KeptCopies(parts.view.name)
-        self._invitations: dict[QueueName, BecomeMirror] = {}
-        """The last one for each queue that this node cannot follow yet."""
-        self._preparing: set[QueueName] = set()
+        self._joining = Joining(parts, around, self, self._kept)
         self._clients = Redirection(parts.view, parts.effects)
-        self._has_session = False
+        self.has_session = False
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             StoreChanged: lambda event: self._store_changed(event.changes),
             SessionPending: self._life_changed,
@@ -131,13 +120,13 @@ class ClusterNode:
             LinkDown: self._link_changed,
             LinkGivenUp: self._link_changed,
             ProcessGone: self._link_changed,
-            FramesArrived: self._frames_arrived,
+            FramesArrived: self.frames_arrived,
             NewsArrived: lambda event: self._news_arrived(event.news),
             MasterMissing: lambda event: self._clients.locate(event.name, event.node),
             CommitAnswered: lambda event: self._effects.answer(event.token, event.is_stored),
             TimerFired: lambda event: self._effects.fire(event.token),
             TurnEnded: lambda event: self._effects.end_turn(),
-            CopyPrepared: lambda event: self._copy_prepared(event.name, event.uid),
+            CopyPrepared: lambda event: self._joining.copy_prepared(event.name, event.uid),
             QueueRenewed: lambda event: self.copies.queue_renewed(event.name, event.is_renewed),
             DiskRefused: lambda event: self.leaving.leave_full_disk(event.vhost),
             MemoryRecovered: lambda event: self._go_on_synchronising(),
@@ -206,15 +195,17 @@ class ClusterNode:
             host.invited -= {member.node for member in group.live}
             host.replica.record_changed(group, self.view.groups[name].version)
             if host.replica.record is group:
-                self._tell_ends(host, group)
+                self.tell_ends(host, group)
+        if name not in self.replicas:
+            self._joining.take_place(name, group)
         self._locate(name)
-        self._follow_invitation(name)
+        self._joining.follow_invitation(name)
 
     def _group_ended(
         self, name: QueueName, before: GroupRecord | None, host: NodeReplica | None
     ) -> None:
         self.stories.note(name, "group has ended")
-        self._invitations.pop(name, None)
+        self._joining.forget(name)
         if before is not None:
             self.log.removed(name, before)
         if host is not None:
@@ -222,7 +213,7 @@ class ClusterNode:
             self._forget(host)
         self._locate(name)
 
-    def _tell_ends(self, host: NodeReplica, group: GroupRecord) -> None:
+    def tell_ends(self, host: NodeReplica, group: GroupRecord) -> None:
         """A member may be in the record whose session ended before we heard of the member."""
         for member in group.live:
             if not self.view.is_alive(member):
@@ -244,7 +235,7 @@ class ClusterNode:
 
     def _remove_lost(self) -> None:
         names = lost_names(self.view)
-        if names and self._has_session:
+        if names and self.has_session:
             self._effects.add(RemoveQueues(names))
 
     def _life_changed(self, event: SessionPending | SessionBegun | QueuesLoaded) -> None:
@@ -257,7 +248,7 @@ class ClusterNode:
                 for name in tuple(self.view.groups):
                     self._locate(name)
             case SessionBegun():
-                self._has_session = True
+                self.has_session = True
                 self._begin_again()
                 self._plan_all()
 
@@ -278,12 +269,12 @@ class ClusterNode:
             del self.replicas[host.name], self._by_uid[host.replica.uid]
             if host.name in self.view.groups:
                 successor = self.add_replica(host.name, host.replica.uid)
-                self._take_part(successor, successor.make_mirror(levels))
+                self._joining.take_part(successor, successor.make_mirror(levels))
                 self._locate(host.name)
         for name in self._kept.names():
             uid = self.view.groups[name].record.uid
             host = self.add_replica(name, uid)
-            self._take_part(host, host.make_mirror(self._kept.take(name, uid)))
+            self._joining.take_part(host, host.make_mirror(self._kept.take(name, uid)))
 
     # Links.
 
@@ -315,18 +306,19 @@ class ClusterNode:
             host.replica.link_up(node)
         for name in names_led_by(self.view, node):
             self._locate(name)
-        for name in tuple(self._invitations):
-            self._follow_invitation(name)
+        self._joining.follow_invitations()
         self._plan_all()
 
-    def _frames_arrived(self, event: FramesArrived) -> None:
+    def frames_arrived(self, event: FramesArrived) -> None:
         try:
             for frame, payloads in decode_frames(event.body):
                 host = self._by_uid.get(frame.uid)
-                if host is not None:
-                    host.replica.frame_arrived(frame, payloads)
-                    if host.sync is not None:
-                        host.sync.synchroniser.wake()  # the ring may have room again
+                if host is None:
+                    self._joining.frame_came_early(frame, payloads)
+                    continue
+                host.replica.frame_arrived(frame, payloads)
+                if host.sync is not None:
+                    host.sync.synchroniser.wake()  # the ring may have room again
         except MalformedFrame as error:
             _log.warning("frame of a mirrored queue cannot be decoded", reason=error)
 
@@ -335,7 +327,7 @@ class ClusterNode:
             self._held(news)
             return
         if isinstance(news, BecomeMirror):
-            self._invited(news)
+            self._joining.invited(news)
             return
         host = self._by_uid.get(news.uid)
         if host is None:
@@ -379,72 +371,16 @@ class ClusterNode:
         return self.copies.overlooked()
 
     def may_plan(self) -> bool:
-        return self._has_session and not self.leaving.is_stopping
-
-    # Being a mirror.
-
-    def _invited(self, wanted: BecomeMirror) -> None:
-        """The master of a queue would like a copy here."""
-        name = (wanted.vhost, wanted.queue)
-        self.stories.note(name, "is invited", wanted.uid)
-        self._invitations[name] = wanted
-        self._follow_invitation(name)
-
-    def _follow_invitation(self, name: QueueName) -> None:
-        """Become a mirror if that can be; else the invitation is kept until it can.
-
-        The master may have heard before us that there is a group. A copy that cannot be written
-        would keep all publishers waiting, and be expelled; a ring with a cut in it is useless.
-        """
-        wanted, group = self._invitations.get(name), self.view.group_of(name)
-        if wanted is None or group is None or group.uid != wanted.uid:
-            return
-        if name in self.replicas or name in self._preparing or self.leaving.is_stopping:
-            del self._invitations[name]
-            return
-        if self.view.topology.record_of(name) is None or not self._files.is_open(name[0]):
-            return
-        if self._around.is_disk_doubtful(name[0]):
-            self._effects.call_later(RETRY_MS, lambda: self._follow_invitation(name))
-        elif self._has_session and self.view.reaches_all(group):
-            del self._invitations[name]
-            levels = self._kept.take(name, wanted.uid)
-            if levels:
-                self._become_mirror(name, wanted.uid, levels)
-            else:
-                self._preparing.add(name)
-                self._effects.add(PrepareCopy(name, wanted.uid))
-
-    def _copy_prepared(self, name: QueueName, uid: str) -> None:
-        self._preparing.discard(name)
-        self._become_mirror(name, uid, {})
-
-    def _become_mirror(self, name: QueueName, uid: str, levels: Levels) -> None:
-        group = self.view.group_of(name)
-        is_known = self.view.topology.record_of(name) is not None
-        if not is_known or name in self.replicas or group is None or group.uid != uid:
-            delete(levels)
-            return
-        host = self.add_replica(name, uid)
-        self._take_part(host, host.make_mirror(levels))
-
-    def _take_part(self, host: NodeReplica, mirror: Mirror) -> None:
-        stored = self.view.groups[host.name]
-        host.note("joins its group")
-        self._tell_ends(host, stored.record)
-        host.replica.record_changed(stored.record, stored.version)
-        for node in self.view.sessions:
-            if node not in self.view.linked:
-                host.replica.link_down(node)
-        host.replica.join(mirror)
-        _log.info("mirror is joining", queue=str(host))
+        return self.has_session and not self.leaving.is_stopping
 
     # Replicas.
 
-    def add_replica(self, name: QueueName, uid: str) -> NodeReplica:
-        node, incarnation = self.view.name, self.view.incarnation
-        number = next(self._member_numbers)
-        me = Member(make_member_id(node, incarnation, number), node, incarnation)
+    def add_replica(self, name: QueueName, uid: str, me: Member | None = None) -> NodeReplica:
+        """Add a replica that is this member, or else a new one."""
+        if me is None:
+            node, incarnation = self.view.name, self.view.incarnation
+            number = next(self._member_numbers)
+            me = Member(make_member_id(node, incarnation, number), node, incarnation)
         host = NodeReplica(name, uid, me, self, self._parts)
         self.replicas[name] = self._by_uid[uid] = host
         return host

@@ -44,6 +44,10 @@ class TopologyBarrier:
     def is_anyone_behind(self, revision: int) -> bool:
         return any(applied < revision for applied in self._applied.values())
 
+    def has_applied(self, node: str, revision: int) -> bool:
+        """True if a node that has a session has come that far."""
+        return self._applied.get(node, -1) >= revision
+
     def behind(self, revision: int) -> list[str]:
         """Who has not come that far."""
         return sorted(node for node, applied in self._applied.items() if applied < revision)

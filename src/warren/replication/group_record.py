@@ -24,11 +24,15 @@ leads is never put out: it dies by its session, or leaves by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
+
+FOUNDING_VIEW: Final = 1
+"""The first view of a group. Only members that the group began with joined in it."""
 
 
 class QueueState(Enum):
@@ -130,8 +134,18 @@ def decode_record(data: bytes) -> GroupRecord:
 
 def create(uid: str, founder: Member, epoch: int = 1) -> GroupRecord:
     """A new queue's group; there must be no record of this `uid` yet."""
-    member = replace(founder, joined_view=1, is_dead=False)
-    return GroupRecord(uid, epoch, 1, member.id, (member,), (member.id,), (member.node,))
+    member = replace(founder, joined_view=FOUNDING_VIEW, is_dead=False)
+    ids, nodes = (member.id,), (member.node,)
+    return GroupRecord(uid, epoch, FOUNDING_VIEW, member.id, (member,), ids, nodes)
+
+
+def create_together(uid: str, founder: Member, mirrors: Sequence[Member]) -> GroupRecord:
+    """Return the group of a queue that is declared with it: every copy is empty, so in sync."""
+    members = tuple(
+        replace(each, joined_view=FOUNDING_VIEW, is_dead=False) for each in (founder, *mirrors)
+    )
+    ids, nodes = tuple(m.id for m in members), tuple(m.node for m in members)
+    return GroupRecord(uid, 1, FOUNDING_VIEW, founder.id, members, ids, nodes)
 
 
 def revive(record: GroupRecord, founder: Member) -> GroupRecord:

@@ -314,13 +314,20 @@ class Replica:
             case MembersChanged(_, deaths):
                 self._forget(deaths)
             case Propose(record, revision, gone):
-                self._host.propose(record, revision, gone, self._gm_answered)
+                wanted = self._with_promotion(record)
+                self._host.propose(wanted, revision, gone, self._gm_answered)
             case ReadRecord():
                 self._host.read_record()
             case SetTimer(timer, delay_ms):
                 self._host.set_timer(timer, delay_ms)
             case Stopped(reason):
                 self._stop(reason)
+
+    def _with_promotion(self, record: GroupRecord) -> GroupRecord:
+        """Lead in the same step in which the old leader is erased, if it is our turn to lead."""
+        heir = heir_of(record) if record.find(record.leader) is None else None
+        may_lead = heir is not None and heir.id == self.me.id and self.mirror is not None
+        return promote(record, self.me.id) if may_lead else record
 
     def _gm_answered(self, is_stored: bool) -> None:
         self._handle(ProposalAnswered(is_stored))

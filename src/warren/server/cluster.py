@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -136,7 +136,7 @@ class Cluster:
         self.links = Links(context, me, self)
         self.shell.use_links(self.links)
         self._strangers = IncompatibleNodes(self.name, store.namespace, node.give_up)
-        self._reports = TopologyReports(self.links, store)
+        self._reports = TopologyReports(context, self.links, store)
         self.membership = Membership(context, store, self, node.stop_from_inside)
         redundancy = Redundancy(self.view, lambda: self.membership.members)
         self.redundancy = RedundancyWatch(self.view, redundancy, context)
@@ -308,6 +308,9 @@ class Cluster:
 
     def publish_state(self) -> None:
         self.states.tell()
+
+    def are_clean(self, key: str, nodes: Iterable[str]) -> bool:
+        return self._reports.are_clean(key, nodes)
 
     # What links tell.
 

@@ -10,15 +10,18 @@ from typing import Final
 from warren.broker.placement import WithExchanges
 from warren.broker.queue_host import QueueFactory
 from warren.cluster.copy_planning import is_as_wanted
+from warren.cluster.founding import founding_group
 from warren.cluster.lifetimes import outlives_master
 from warren.cluster.masters import is_masterless, locate
 from warren.cluster.placement import Locator, LocatorDefaults, locator_of, master_for
 from warren.cluster.sessions import SESSION_TTL_S
+from warren.metadata.keys import group_key, queue_key
 from warren.metadata.store import (
     CancelWatch,
     Lease,
     MetadataError,
     MetadataStore,
+    Put,
     WatchCallback,
 )
 from warren.model.errors import AmqpError
@@ -28,6 +31,7 @@ from warren.policy.quorum_queues import copies_wished, group_size_of, is_quorum
 from warren.policy.wanted_copies import nodes_for_masters
 from warren.queues.boundary import AbstractQueue
 from warren.queues.settings import QueueSettings
+from warren.replication.group_record import encode_record
 from warren.server.cluster_shell import ClusterShell
 from warren.server.context import ConnectionContext
 
@@ -86,6 +90,20 @@ class ClusterPlacement:
 
     def is_masterless(self, record: QueueRecord) -> bool:
         return is_masterless(self.shell.view, record)
+
+    def founding(self, record: QueueRecord) -> Sequence[Put]:
+        """Return the record of the group that a new queue begins with, if it begins with one."""
+        shell, key = self.shell, queue_key(record.vhost, record.name)
+        group = founding_group(
+            shell.view,
+            record,
+            shell.new_token(),
+            shell.choose,
+            lambda nodes: shell.are_clean(key, nodes),
+        )
+        if group is None:
+            return ()
+        return [Put(group_key(record.vhost, record.name), encode_record(group))]
 
     def companions(self, vhost: str, queue: str) -> Sequence[str]:
         return self.shell.view.group_keys(vhost, queue)

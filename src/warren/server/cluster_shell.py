@@ -88,6 +88,8 @@ class SessionOwner(Protocol):
 
     def publish_state(self) -> None: ...
 
+    def are_clean(self, key: str, nodes: Iterable[str]) -> bool: ...
+
 
 class ClusterShell:
     def __init__(
@@ -212,6 +214,10 @@ class ClusterShell:
     @property
     def is_memory_short(self) -> bool:
         return Resource.MEMORY in self._context.brake.board.resources
+
+    def are_clean(self, key: str, nodes: Iterable[str]) -> bool:
+        """True if no disk of these nodes has anything of an earlier queue under this key."""
+        return self._owner.are_clean(key, nodes)
 
     def now_ms(self) -> int:
         return self._context.clock.now_ms()

@@ -121,6 +121,13 @@ class Mirror:
         else:
             self._purge(instruction)
 
+    # Beginning.
+
+    def begin_empty(self) -> None:
+        """Begin before the queue's first message, as a copy that lacks nothing."""
+        self.boundary = {}
+        self.lacking = 0
+
     # Coming back.
 
     def adopt(self, levels: Mapping[int, VariableQueue]) -> None:

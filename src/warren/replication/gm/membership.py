@@ -134,8 +134,9 @@ class Membership:
         record, ring = self.record, self._ring
         if record is None or ring.view is None or ring.is_behind:
             return
-        settled = ring.rounds.settled_aliases()
-        wanted = self.wishes.as_member(record, self.revision, settled)
+        rounds = ring.rounds
+        settled, is_all_everywhere = rounds.settled_aliases(), rounds.is_all_everywhere
+        wanted = self.wishes.as_member(record, self.revision, settled, is_all_everywhere)
         if wanted is not None:
             self._propose(wanted)
 

@@ -20,7 +20,7 @@ from warren.replication.gm.frames import Activity, Catchup, CheckNeighbours, Fra
 from warren.replication.gm.neighbour_links import LeftStream, RightStream
 from warren.replication.gm.ring_view import RingView
 from warren.replication.gm.rounds import News, Rounds
-from warren.replication.group_record import GroupRecord, Member
+from warren.replication.group_record import FOUNDING_VIEW, GroupRecord, Member
 
 BUFFER_BYTES_MAX: Final = 100_000_000
 """Broadcasts wait for the end of the turn, but not if they are more than this."""
@@ -194,6 +194,10 @@ class Ring:
         self.rounds.set_view(view)
         if view.is_alone:
             self.rounds.begin_alone()
+        elif old is None and self.me.joined_view == FOUNDING_VIEW:
+            # The ring has looked like this since before anything was said, so this member has
+            # missed nothing: what it has not heard yet, nobody beyond it has.
+            self.rounds.is_caught_up = True
         known: frozenset[str] = frozenset() if old is None else old.known
         if known != view.known:
             self.actions.append(MembersChanged(view.known - known, known - view.known))

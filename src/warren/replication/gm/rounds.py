@@ -230,5 +230,16 @@ class Rounds:
             alias for alias in self.aliases if self._origins.get(alias, _NOTHING).is_settled
         )
 
+    def is_all_everywhere(self, origin: str) -> bool:
+        """True if everybody has all that ever came of a member that we are next to inherit from.
+
+        Everything it got out has come here first. Some may not have forgotten it yet, which they
+        do when they read that the member is erased.
+        """
+        if not self.is_caught_up or self.own.acked < self._marker:
+            return False
+        known = self._origins.get(origin, _NOTHING)
+        return known.last_pub == known.acked
+
 
 _NOTHING: Final = Origin()
