@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from warren.channels.publishing import unroutable
 from warren.channels.route import Route
+from warren.channels.wide_publish import queues_now
 from warren.model.errors import precondition_failed
 from warren.queues.boundary import PENDING, REJECTED
 from warren.wire.codec import Message, QueuedMessage
@@ -79,10 +80,7 @@ class Transaction:
         The publish decides which names get the message, the commit which queues have these names,
         as in RabbitMQ: a queue that was declared anew gets it, one that was bound since does not.
         """
-        known = self._channel.vhost.queues
-        queues = tuple(
-            now for queue in route.queues if (now := known.get(queue.record.name)) is not None
-        )
+        queues = queues_now(self._channel, route.queues)
         return route if queues == route.queues else Route(queues, route.counters)
 
     def confirmed(self, sequence: int) -> None:

@@ -52,6 +52,7 @@ class ConnectionContext:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._background: set[asyncio.Task[None]] = set()
+        self._to_finish: set[asyncio.Task[None]] = set()
         self.config = config
         self.broker = broker
         self.queue_factory = queue_factory
@@ -115,6 +116,16 @@ class ConnectionContext:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+    def spawn_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run on its own; a stop of the node waits for it (`work_finished`)."""
+        task = self.spawn(work)
+        self._to_finish.add(task)
+        task.add_done_callback(self._to_finish.discard)
+
+    async def work_finished(self) -> None:
+        while self._to_finish:
+            await asyncio.wait(self._to_finish)
 
 
 def new_token() -> str:

@@ -443,6 +443,7 @@ class Node:
         try:
             async with asyncio.timeout(self.stop_connections_s):
                 await self.connections.wait_empty()
+                await self.context.work_finished()
         except TimeoutError:
             _log.warning("connections did not close in time", connections=len(self.connections))
             for connection in self.connections:
