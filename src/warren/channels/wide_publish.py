@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WIDE_ROUTE_MIN: Final = 256
 """A route to fewer queues is served at once: that is about a millisecond."""
-QUEUES_AT_ONCE_MAX: Final = 32
+QUEUES_AT_ONCE_MAX: Final = 16
 
 
 async def publish_widely(channel: Channel, message: Message, route: Route) -> None:

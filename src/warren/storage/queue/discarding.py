@@ -21,8 +21,8 @@ from typing import Any, Final, TypeAlias
 from warren.storage.queue.paging_host import QueueIndexClient
 from warren.wire.codec import QueuedMessage
 
-DISCARDED_AT_ONCE_MAX: Final = 512
-"""About 0.2 ms of the event loop."""
+DISCARDED_AT_ONCE_MAX: Final = 256
+"""About 0.1 ms of the event loop."""
 
 Container: TypeAlias = deque[Any] | list[Any]
 """Messages, or entries of the heap of those that came back."""
