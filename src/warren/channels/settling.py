@@ -10,18 +10,18 @@ If the channel ends meanwhile, the end returns all that is left, and there is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine, Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from warren.channels.transaction import Settlement, settle
 from warren.model.errors import not_implemented
 from warren.model.next_turn import NextTurn
 from warren.queues.arguments import QueueType
 
 if TYPE_CHECKING:
-    from warren.channels.channel import Channel
     from warren.queues.boundary import AbstractQueue
     from warren.queues.delivery import Deliveries
+    from warren.wire.codec import QueuedMessage
 
 SETTLED_AT_ONCE_MAX: Final = 1_024
 """Settling more than this is cut into slices."""
@@ -32,7 +32,38 @@ ACK_IDS: Final = (60, 80)
 _STREAMS_KEEP: Final = "basic.nack and basic.reject not supported by stream queues"
 
 
-def queues_of(channel: Channel, first: int, last: int) -> dict[AbstractQueue, None]:
+class Settlement(Enum):
+    ACK = "ack"
+    REQUEUE = "requeue"
+    REJECT = "reject"
+
+
+class SettlingSession(Protocol):
+    def suspend(
+        self, channel: Any, work: Coroutine[Any, Any, None], ids: tuple[int, int]
+    ) -> None: ...
+
+
+class SettlingChannel(Protocol):
+    """The part of a channel that settling needs."""
+
+    deliveries: Deliveries
+
+    @property
+    def session(self) -> SettlingSession: ...
+
+
+def settle(channel: SettlingChannel, settlement: Settlement, taken: list[QueuedMessage]) -> None:
+    deliveries = channel.deliveries
+    if settlement is Settlement.ACK:
+        deliveries.settle_acked(taken)
+    elif settlement is Settlement.REQUEUE:
+        deliveries.settle_requeued(taken)
+    else:
+        deliveries.settle_rejected(taken)
+
+
+def queues_of(channel: SettlingChannel, first: int, last: int) -> dict[AbstractQueue, None]:
     """Queues that the deliveries with these tags came from."""
     queues: dict[AbstractQueue, None] = {}
     unacked = channel.deliveries.unacked
@@ -55,7 +86,7 @@ def first_unsettled(deliveries: Deliveries) -> int:
     return next(iter(deliveries.unacked), deliveries.next_tag)
 
 
-def ack_many(channel: Channel, tag: int) -> None:
+def ack_many(channel: SettlingChannel, tag: int) -> None:
     """Acknowledge all deliveries up to this one, at once if there are few of them."""
     deliveries = channel.deliveries
     last = tag or deliveries.next_tag - 1
@@ -68,14 +99,16 @@ def ack_many(channel: Channel, tag: int) -> None:
     channel.session.suspend(channel, work, ACK_IDS)
 
 
-async def nack_in_slices(channel: Channel, settlement: Settlement, first: int, last: int) -> None:
+async def nack_in_slices(
+    channel: SettlingChannel, settlement: Settlement, first: int, last: int
+) -> None:
     """Return or refuse the deliveries with these tags; raises if one is of a stream."""
     queues = await _queues_of_all(channel, first, last)
     require_may_return(queues)
     await _settle_in_slices(channel, settlement, first, last, queues)
 
 
-async def recover_in_slices(channel: Channel) -> None:
+async def recover_in_slices(channel: SettlingChannel) -> None:
     """Return all deliveries of the channel, of which there are some."""
     deliveries = channel.deliveries
     first, last = first_unsettled(deliveries), deliveries.next_tag - 1
@@ -83,7 +116,9 @@ async def recover_in_slices(channel: Channel) -> None:
     await _settle_in_slices(channel, Settlement.REQUEUE, first, last, queues)
 
 
-async def _queues_of_all(channel: Channel, first: int, last: int) -> dict[AbstractQueue, None]:
+async def _queues_of_all(
+    channel: SettlingChannel, first: int, last: int
+) -> dict[AbstractQueue, None]:
     queues: dict[AbstractQueue, None] = {}
     for start in range(first, last + 1, LOOKED_AT_ONCE_MAX):
         queues |= queues_of(channel, start, min(last, start + LOOKED_AT_ONCE_MAX - 1))
@@ -91,7 +126,9 @@ async def _queues_of_all(channel: Channel, first: int, last: int) -> dict[Abstra
     return queues
 
 
-async def _settle_slices(channel: Channel, settlement: Settlement, first: int, last: int) -> None:
+async def _settle_slices(
+    channel: SettlingChannel, settlement: Settlement, first: int, last: int
+) -> None:
     deliveries = channel.deliveries
     for start in range(first, last + 1, SLICE):
         count = min(SLICE, last + 1 - start)
@@ -101,7 +138,7 @@ async def _settle_slices(channel: Channel, settlement: Settlement, first: int, l
 
 
 async def _settle_in_slices(
-    channel: Channel,
+    channel: SettlingChannel,
     settlement: Settlement,
     first: int,
     last: int,

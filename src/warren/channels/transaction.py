@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from warren.channels.publishing import unroutable
 from warren.channels.route import Route
+from warren.channels.settling import Settlement, settle
 from warren.channels.wide_publish import queues_now
 from warren.model.errors import precondition_failed
 from warren.queues.boundary import PENDING, REJECTED
@@ -15,12 +15,6 @@ from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
-
-
-class Settlement(Enum):
-    ACK = "ack"
-    REQUEUE = "requeue"
-    REJECT = "reject"
 
 
 class Transaction:
@@ -117,13 +111,3 @@ class Transaction:
         for _, taken in self._settled:
             self._channel.deliveries.put_back(taken)
         self._publishes, self._settled = [], []
-
-
-def settle(channel: Channel, settlement: Settlement, taken: list[QueuedMessage]) -> None:
-    deliveries = channel.deliveries
-    if settlement is Settlement.ACK:
-        deliveries.settle_acked(taken)
-    elif settlement is Settlement.REQUEUE:
-        deliveries.settle_requeued(taken)
-    else:
-        deliveries.settle_rejected(taken)

@@ -12,7 +12,7 @@ commit does it: one that has been deleted gets nothing, one that has another mas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from warren.model.next_turn import NextTurn
 from warren.queues.boundary import PENDING, REJECTED, AbstractQueue
@@ -20,9 +20,10 @@ from warren.queues.boundary import PENDING, REJECTED, AbstractQueue
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from warren.channels.channel import Channel
+    from warren.broker.vhost import VirtualHost
     from warren.channels.confirms import Confirms
     from warren.channels.route import Route
+    from warren.routing.topology_version import TopologyVersion
     from warren.wire.codec import Message
 
 WIDE_ROUTE_MIN: Final = 256
@@ -30,7 +31,15 @@ WIDE_ROUTE_MIN: Final = 256
 QUEUES_AT_ONCE_MAX: Final = 16
 
 
-async def publish_widely(channel: Channel, message: Message, route: Route) -> None:
+class WideChannel(Protocol):
+    """The part of a channel that a wide publish needs."""
+
+    version: TopologyVersion
+    confirms: Confirms | None
+    vhost: VirtualHost
+
+
+async def publish_widely(channel: WideChannel, message: Message, route: Route) -> None:
     """Hand the message to its queues, and see that the publisher hears of the outcome."""
     version = channel.version.value
     confirms = channel.confirms
@@ -54,7 +63,7 @@ async def publish_widely(channel: Channel, message: Message, route: Route) -> No
         confirms.confirmed(sequence)
 
 
-def queues_now(channel: Channel, queues: Iterable[AbstractQueue]) -> tuple[AbstractQueue, ...]:
+def queues_now(channel: WideChannel, queues: Iterable[AbstractQueue]) -> tuple[AbstractQueue, ...]:
     """Return the queues that have these names now; those that are gone are left out."""
     known = channel.vhost.queues
     return tuple(now for queue in queues if (now := known.get(queue.record.name)) is not None)

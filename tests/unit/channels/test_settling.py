@@ -15,11 +15,11 @@ from warren.channels.settling import (
     LOOKED_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
     SLICE,
+    Settlement,
     ack_many,
     nack_in_slices,
     recover_in_slices,
 )
-from warren.channels.transaction import Settlement
 from warren.model.counters import MessageCounters
 from warren.model.records import QueueRecord
 from warren.queues.consumers import Consumer
