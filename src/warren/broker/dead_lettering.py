@@ -62,4 +62,5 @@ def compose_dead(
         )  # fmt: skip
     block = PropertyBlock(encode_properties(dead.properties))
     reborn = Message(make_route_key(target, dead.routing_keys[0]), block, message.body)
-    return DeadMessage(reborn, [each for each in queues if each.record.name in kept])
+    names = frozenset(kept)
+    return DeadMessage(reborn, [each for each in queues if each.record.name in names])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from warren.auth.admin import AdminError, NoSuchVhost
 from warren.broker.events import EventBus
-from warren.broker.next_turn import NextTurn
 from warren.broker.policy_events import policy_cleared, policy_set
 from warren.broker.policy_reports import PolicyChange, explain_exchange, explain_queue, foresee
 from warren.broker.vhost_policies import find_policy
@@ -22,6 +21,7 @@ from warren.metadata.store import (
     Put,
     Record,
 )
+from warren.model.next_turn import NextTurn
 from warren.model.records import Policy
 from warren.model.regular_expressions import InvalidPattern, compile_pattern
 from warren.policy.explaining import Explanation

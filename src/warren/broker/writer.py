@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from warren.broker.events import INTERNAL_USER
-from warren.broker.next_turn import NextTurn
 from warren.broker.removal import Removal, first_of_many, plan_removal
 from warren.broker.services import Services
 from warren.broker.topology import Topology
@@ -34,6 +33,7 @@ from warren.metadata.store import (
     Put,
 )
 from warren.model.errors import connection_forced, internal_error
+from warren.model.next_turn import NextTurn
 from warren.model.records import (
     BindingRecord,
     Destination,

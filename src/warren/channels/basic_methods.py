@@ -17,12 +17,14 @@ from warren.channels.reply_to import consume_replies, stop_replies
 from warren.channels.retry_while_moving import ask
 from warren.channels.settling import (
     SETTLED_AT_ONCE_MAX,
+    Settlement,
+    first_unsettled,
     nack_in_slices,
     queues_of,
     recover_in_slices,
     require_may_return,
+    settle,
 )
-from warren.channels.transaction import Settlement, settle
 from warren.model.errors import SoftError, not_allowed, not_implemented, precondition_failed
 from warren.queues.arguments import QueueType, consumer_priority, validate_consumer_arguments
 from warren.queues.boundary import AbstractQueue, Answer, Fetched, Holder, answer_of
@@ -221,7 +223,7 @@ def _settle(
     settlement = Settlement.REQUEUE if requeue else Settlement.REJECT
     deliveries = channel.deliveries
     if not tag or tag in deliveries.unacked:  # else that is complained about below
-        first = deliveries.settled_below if multiple else tag
+        first = first_unsettled(deliveries) if multiple else tag
         last = tag if tag or not multiple else deliveries.next_tag - 1
         if channel.transaction is None and last - first >= SETTLED_AT_ONCE_MAX:
             return nack_in_slices(channel, settlement, first, last)

@@ -7,11 +7,13 @@ looking into properties), `transaction`, and the methods by class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
 
 from warren.channels.confirms import Confirms
 from warren.channels.publishing import publish_carefully
 from warren.channels.route import Route
+from warren.channels.settling import SETTLED_AT_ONCE_MAX, ack_many
 from warren.model.errors import precondition_failed
 from warren.queues.boundary import PENDING, REJECTED
 from warren.queues.consumers import Consumer
@@ -63,6 +65,12 @@ class ChannelSession(Protocol):
     def send_news(self, channel: Channel, method: Method) -> None: ...
 
     def forget_channel(self, channel: Channel) -> None: ...
+
+    def suspend(
+        self, channel: Channel, work: Coroutine[Any, Any, Method | None], ids: tuple[int, int]
+    ) -> None:
+        """Let the client's later frames wait until this is done."""
+        ...
 
 
 class Channel:
@@ -172,6 +180,8 @@ class Channel:
         try:
             if self.transaction is not None:
                 self.transaction.ack(tag, multiple)
+            elif multiple and len(self.deliveries.unacked) > SETTLED_AT_ONCE_MAX:
+                ack_many(self, tag)
             else:
                 self.deliveries.ack(tag, multiple)
         except UnknownDeliveryTag as error:

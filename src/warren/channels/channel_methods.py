@@ -8,7 +8,13 @@ from typing import Any
 from pamqp import commands
 
 from warren.channels.channel import Channel
-from warren.channels.closing import give_back, stop_consuming, tell_confirms
+from warren.channels.closing import (
+    give_back,
+    give_back_in_slices,
+    has_many,
+    stop_consuming,
+    tell_confirms,
+)
 from warren.channels.confirms import Confirms
 from warren.channels.transaction import Transaction
 from warren.model.errors import not_implemented, precondition_failed
@@ -22,7 +28,10 @@ async def close(channel: Channel, method: commands.Channel.Close) -> None:
     await channel.session.host.deletions_done()
     channel.session.send(channel, commands.Channel.CloseOk())
     channel.session.forget_channel(channel)
-    give_back(channel, consumed)
+    if has_many(channel):
+        await give_back_in_slices(channel, consumed)
+    else:
+        give_back(channel, consumed)
 
 
 def flow(channel: Channel, method: commands.Channel.Flow) -> Method:

@@ -1,4 +1,7 @@
-"""The end of a channel: consumers gone, what was unacknowledged back in its queues."""
+"""The end of a channel: consumers gone, what was unacknowledged back in its queues.
+
+Very many messages are given back in slices, so that other clients have their turn in between.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from warren.channels.channel_events import consumer_deleted
 from warren.channels.reply_to import stop_replies
+from warren.channels.settling import SETTLED_AT_ONCE_MAX, recover_in_slices
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
@@ -29,7 +33,23 @@ def tell_confirms(channel: Channel) -> None:
 
 
 def release_channel(channel: Channel) -> None:
-    give_back(channel, stop_consuming(channel))
+    consumed = stop_consuming(channel)
+    if has_many(channel):
+        channel.session.host.run_to_end(give_back_in_slices(channel, consumed))
+    else:
+        give_back(channel, consumed)
+
+
+def has_many(channel: Channel) -> bool:
+    """True if the channel has more unacknowledged messages than are given back at once."""
+    return len(channel.deliveries.unacked) > SETTLED_AT_ONCE_MAX
+
+
+async def give_back_in_slices(channel: Channel, consumed: list[AbstractQueue]) -> None:
+    """Do what `give_back` does, a slice of the deliveries a turn."""
+    _roll_back(channel)
+    await recover_in_slices(channel)
+    give_back(channel, consumed)
 
 
 def stop_consuming(channel: Channel) -> list[AbstractQueue]:
@@ -45,10 +65,14 @@ def stop_consuming(channel: Channel) -> list[AbstractQueue]:
 
 def give_back(channel: Channel, consumed: list[AbstractQueue]) -> None:
     """Requeue what is unacknowledged, and only then let others have what comes next."""
-    if channel.transaction is not None:
-        channel.transaction.rollback()
-        channel.transaction = None
+    _roll_back(channel)
     channel.deliveries.settle_requeued(channel.deliveries.take_all())
     for queue in consumed:
         queue.pump()
     channel.forget_routes()
+
+
+def _roll_back(channel: Channel) -> None:
+    if channel.transaction is not None:
+        channel.transaction.rollback()
+        channel.transaction = None

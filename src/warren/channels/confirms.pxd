@@ -20,6 +20,7 @@ cdef class Confirms:
     cpdef uint64_t begin(self)
     cpdef object taken(self, uint64_t sequence)
     cpdef object wait_for(self, uint64_t sequence, Py_ssize_t queues)
+    cpdef object wait_for_more(self, uint64_t sequence, Py_ssize_t queues)
     cpdef object confirmed(self, uint64_t sequence)
     cpdef object rejected(self, uint64_t sequence)
     cpdef object flush(self)

@@ -57,6 +57,10 @@ class Confirms:
         """So many queues will say `confirmed` later."""
         self.unconfirmed[sequence] = queues
 
+    def wait_for_more(self, sequence: int, queues: int) -> None:
+        """So many queues more will say `confirmed` later; it is waited for already."""
+        self.unconfirmed[sequence] += queues
+
     def confirmed(self, sequence: int) -> None:
         left = self.unconfirmed.get(sequence, 0) - 1
         if left > 0:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from warren.auth.questions import AnswerPending
 from warren.channels.channel import Channel
+from warren.channels.publishing import PUBLISH_IDS
+from warren.channels.settling import ACK_IDS
 from warren.model.errors import AmqpError
 from warren.wire.codec import Ack, Message
 
 if TYPE_CHECKING:
     from warren.channels.session import Session
-
-PUBLISH_IDS = (60, 40)
-ACK_IDS = (60, 80)
 
 
 class Intake:

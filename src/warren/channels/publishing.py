@@ -14,6 +14,7 @@ from warren.channels.expiration import check_expiration
 from warren.channels.reply_registry import DIRECT_REPLY_TO, DIRECT_REPLY_TO_PREFIX
 from warren.channels.route import Route
 from warren.channels.sender_selected import sender_selected_keys
+from warren.channels.wide_publish import WIDE_ROUTE_MIN, publish_widely
 from warren.model.errors import (
     NO_ROUTE,
     access_refused,
@@ -32,6 +33,7 @@ from warren.wire.route_key import split_route_key
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
 
+PUBLISH_IDS: Final = (60, 40)
 MANDATORY: Final = 1
 IMMEDIATE: Final = 2
 
@@ -58,7 +60,7 @@ def publish_carefully(channel: Channel, message: Message) -> None:
         channel.session.reply_registry.answer(routing_key, message)
     elif channel.vhost.firehose.is_on:
         channel.vhost.firehose.published(channel, message, routing_keys, queues)
-    elif is_cacheable and len(routing_keys) == 1:
+    elif is_cacheable and len(routing_keys) == 1 and route.width < WIDE_ROUTE_MIN:
         _keep_route(channel, message.route_key, route)
     if channel.transaction is not None:
         channel.transaction.publish(message, route)
@@ -66,7 +68,10 @@ def publish_carefully(channel: Channel, message: Message) -> None:
         if not route.queues:
             unroutable(channel, message)
         channel.count(route, 1)
-        if route.queues or channel.confirms is None or channel.session.host.is_frozen:
+        if route.width >= WIDE_ROUTE_MIN:
+            work = publish_widely(channel, message, route)
+            channel.session.suspend(channel, work, PUBLISH_IDS)
+        elif route.queues or channel.confirms is None or channel.session.host.is_frozen:
             channel.send(message, route)
         else:
             channel.confirms.acknowledge_alone()

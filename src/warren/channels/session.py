@@ -258,10 +258,16 @@ class Session:
         else:
             result = call_answered(handler, channel, method)
         if isinstance(result, Coroutine):  # compiled ones too
-            self.intake.is_suspended = True
-            self.host.run(self._finish(channel, result, ids))
+            self.suspend(channel, result, ids)
         elif result is not None:
             self.send(channel, result)
+
+    def suspend(
+        self, channel: Channel, work: Coroutine[Any, Any, Method | None], ids: tuple[int, int]
+    ) -> None:
+        """Let the client's later frames wait until this is done, and answered."""
+        self.intake.is_suspended = True
+        self.host.run(self._finish(channel, work, ids))
 
     async def _finish(
         self, channel: Channel, work: Coroutine[Any, Any, Method | None], ids: tuple[int, int]

@@ -54,6 +54,10 @@ class SessionHost(Protocol):
         """Run to its end in the background, then take up the waiting events again."""
         ...
 
+    def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run to its end in the background, though the connection ends; a stop waits for it."""
+        ...
+
     def user_changed(self, user: User) -> None:
         """Go on with another secret of the same user."""
         ...

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from warren.channels.publishing import unroutable
 from warren.channels.route import Route
+from warren.channels.settling import Settlement, settle
+from warren.channels.wide_publish import queues_now
 from warren.model.errors import precondition_failed
 from warren.queues.boundary import PENDING, REJECTED
 from warren.wire.codec import Message, QueuedMessage
 
 if TYPE_CHECKING:
     from warren.channels.channel import Channel
-
-
-class Settlement(Enum):
-    ACK = "ack"
-    REQUEUE = "requeue"
-    REJECT = "reject"
 
 
 class Transaction:
@@ -79,10 +74,7 @@ class Transaction:
         The publish decides which names get the message, the commit which queues have these names,
         as in RabbitMQ: a queue that was declared anew gets it, one that was bound since does not.
         """
-        known = self._channel.vhost.queues
-        queues = tuple(
-            now for queue in route.queues if (now := known.get(queue.record.name)) is not None
-        )
+        queues = queues_now(self._channel, route.queues)
         return route if queues == route.queues else Route(queues, route.counters)
 
     def confirmed(self, sequence: int) -> None:
@@ -119,13 +111,3 @@ class Transaction:
         for _, taken in self._settled:
             self._channel.deliveries.put_back(taken)
         self._publishes, self._settled = [], []
-
-
-def settle(channel: Channel, settlement: Settlement, taken: list[QueuedMessage]) -> None:
-    deliveries = channel.deliveries
-    if settlement is Settlement.ACK:
-        deliveries.settle_acked(taken)
-    elif settlement is Settlement.REQUEUE:
-        deliveries.settle_requeued(taken)
-    else:
-        deliveries.settle_rejected(taken)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 # Members under way at the same time.
-TOGETHER_MAX: Final = 64
+TOGETHER_MAX: Final = 16
 COUNTED_AT_ONCE_MAX: Final = 500
 _NOT_JSON: Final = "failed_to_parse_json"
 

@@ -119,6 +119,10 @@ class BackingQueue:
         """Remove what is ready; returns how many. Unacknowledged messages stay valid."""
         raise NotImplementedError
 
+    def is_discarding(self) -> bool:
+        """True while the disk has not been told yet of all that was purged."""
+        return False
+
     async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
         """Ready messages from the `offset`th on, to be looked at and nothing else.
 

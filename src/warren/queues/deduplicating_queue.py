@@ -26,7 +26,7 @@ from typing import Any, Final
 from warren.model.deduplication import WINDOW_IDS_DEFAULT, Remembered, Window
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
-from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
+from warren.queues.boundary import PENDING, REJECTED, TAKEN, Answer, Publisher
 from warren.queues.host import QueueHost
 from warren.queues.id_keeping import (
     IDS_LEVEL,
@@ -319,7 +319,7 @@ class DeduplicatingQueue(Queue):
         if not self.is_recalling:
             Queue._drop_overflow(self)
 
-    def purge(self) -> int:
+    def purge(self) -> Answer[int]:
         """Ids that outlive their messages outlive this, too."""
         if not self._is_windowed:
             self._window.clear()

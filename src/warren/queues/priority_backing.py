@@ -123,6 +123,9 @@ class PriorityBacking(BackingQueue):
         self.ready_bytes = 0
         return count
 
+    def is_discarding(self) -> bool:
+        return any(level.is_discarding() for level in self._levels.values())
+
     def figures(self) -> BackingFigures:
         return sum((level.figures() for level in self._levels.values()), BackingFigures())
 

@@ -5,8 +5,12 @@ from warren.queues.backing cimport BackingQueue
 from warren.queues.boundary cimport AbstractQueue
 from warren.queues.consumers cimport Consumer, ConsumerRotation
 from warren.queues.delivery cimport TurnClock
+from warren.queues.length_limit cimport may_drop_at_once, overflows, would_overflow
 from warren.queues.waiting_times cimport WaitingTimes
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
+
+
+cdef Py_ssize_t _DELIVERED_PER_TURN_MAX
 
 
 cdef class Queue(AbstractQueue):
@@ -20,6 +24,7 @@ cdef class Queue(AbstractQueue):
     cdef public bint has_rules
     cdef public bint is_held
     cdef public Py_ssize_t returning
+    cdef public bint is_pumping
     cdef public bint may_expire
     cdef public object expiry_timer
     cdef public int64_t expiry_due_ms

@@ -16,6 +16,7 @@ from typing import Final
 from warren.model.clock import TimerHandle
 from warren.model.counters import MessageCounters, QueueLengths
 from warren.model.errors import QueueGone, access_refused, precondition_failed
+from warren.model.next_turn import NextTurn
 from warren.model.records import QueueRecord
 from warren.queues.arrival import Arrival
 from warren.queues.backing import BackingQueue
@@ -32,12 +33,18 @@ from warren.queues.boundary import (
 from warren.queues.consumers import Consumer, ConsumerRotation
 from warren.queues.host import DeathReason, QueueHost
 from warren.queues.idle_expiry import IdleExpiry
+from warren.queues.length_limit import may_drop_at_once, overflows, would_overflow
 from warren.queues.settings import Overflow, QueueSettings
 from warren.queues.waiting_times import WaitingTimes
 from warren.wire.codec import Message, QueuedMessage
 
 # A limit may come by policy, to a queue that is far beyond it.
 DROPPED_PER_TURN_MAX: Final = 4_096
+DELIVERED_PER_TURN_MAX: Final = 1_024
+"""A consumer may come to a queue that has hundreds of thousands of messages."""
+
+# Numbers that the .pxd makes C variables.
+_DELIVERED_PER_TURN_MAX = DELIVERED_PER_TURN_MAX
 
 
 class Queue(AbstractQueue):
@@ -63,6 +70,7 @@ class Queue(AbstractQueue):
         self.is_held = False
         # Clients that are giving back many messages, part by part.
         self.returning = 0
+        self.is_pumping = False
         self.may_expire = False
         self.expiry_timer: TimerHandle | None = None
         self.expiry_due_ms = 0
@@ -119,8 +127,11 @@ class Queue(AbstractQueue):
     ) -> int:
         if self.is_deleted:
             return TAKEN
-        if self.settings.overflow is not Overflow.DROP_HEAD and self._would_overflow(message):
-            if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+        limits = self.settings
+        if limits.overflow is not Overflow.DROP_HEAD and would_overflow(
+            limits, self.backing, message
+        ):
+            if limits.overflow is Overflow.REJECT_PUBLISH_DLX:
                 self._dead_letter([message], DeathReason.MAXLEN)
             return REJECTED
         ttl_ms = self._ttl_of(message)
@@ -138,7 +149,7 @@ class Queue(AbstractQueue):
         if ttl_ms == 0 and self.settings.dead_letter_exchange is None:
             return TAKEN
         arrival = None
-        if publisher is not None and self._may_drop_at_once(message):
+        if publisher is not None and may_drop_at_once(self.settings, self.backing, message):
             publisher = arrival = Arrival(publisher)
         outcome = self._keep(message, expires_at_ms, publisher, sequence)
         if redelivered:
@@ -161,6 +172,9 @@ class Queue(AbstractQueue):
         backing = self.backing
         delivered = 0
         while backing.length and self.returning == 0:
+            if delivered == _DELIVERED_PER_TURN_MAX:
+                self._pump_on_soon()
+                break
             if self.may_expire:
                 self._drop_expired()
             consumer = self.rotation.next_ready()
@@ -178,6 +192,16 @@ class Queue(AbstractQueue):
                 self._schedule_expiry()
         if delivered:
             self._count_waiting(delivered)
+
+    def _pump_on_soon(self) -> None:
+        """Go on delivering in the next turn of the loop: others have theirs first."""
+        if not self.is_pumping:
+            self.is_pumping = True
+            self.host.clock.call_later(0, self._pump_on)
+
+    def _pump_on(self) -> None:
+        self.is_pumping = False
+        self.pump()
 
     def _begin_waiting(self) -> WaitingTimes:
         self.waiting_times = WaitingTimes(self.turn_clock.now_ms, self.backing.length)
@@ -279,8 +303,15 @@ class Queue(AbstractQueue):
         self.touch()
         return QueueCounts(self.backing.length, len(self.consumers))
 
-    def purge(self) -> int:
-        return self.backing.purge()
+    def purge(self) -> Answer[int]:
+        """The messages are gone at once; the answer waits until the disk has been told of all."""
+        count = self.backing.purge()
+        return self._purged(count) if self.backing.local().is_discarding() else count
+
+    async def _purged(self, count: int) -> int:
+        while self.backing.local().is_discarding():
+            await NextTurn()
+        return count
 
     async def delete_if(
         self, if_unused: bool, if_empty: bool, remove: Callable[[], Awaitable[None]]
@@ -391,38 +422,12 @@ class Queue(AbstractQueue):
         self.backing.delete()
         self.loaded()
 
-    def _would_overflow(self, message: Message) -> bool:
-        limits, backing = self.settings, self.backing
-        if limits.max_length is not None and backing.length + 1 > limits.max_length:
-            return True
-        grown_bytes = backing.ready_bytes + len(message.body)
-        return limits.max_length_bytes is not None and grown_bytes > limits.max_length_bytes
-
-    def _may_drop_at_once(self, message: Message) -> bool:
-        """True if the message may be the head that has to make room for itself."""
-        limits = self.settings
-        if limits.overflow is not Overflow.DROP_HEAD:
-            return False
-        bytes_max = limits.max_length_bytes
-        if limits.max_length == 0 or (bytes_max is not None and len(message.body) > bytes_max):
-            return True
-        return limits.top_level is not None and self._would_overflow(message)
-
-    def _overflows(self) -> bool:
-        """Whether the head is to make room: only drop-head takes back what was accepted."""
-        limits, backing = self.settings, self.backing
-        if limits.overflow is not Overflow.DROP_HEAD:
-            return False
-        if limits.max_length is not None and backing.length > limits.max_length:
-            return True
-        return limits.max_length_bytes is not None and backing.ready_bytes > limits.max_length_bytes
-
     def _drop_overflow(self) -> None:
         """Not in a queue that refuses instead, which a requeue may well make longer than it is."""
         if self.settings.overflow is not Overflow.DROP_HEAD:
             return
         dropped: list[Message] = []
-        while self.backing.length and self._overflows():
+        while self.backing.length and overflows(self.settings, self.backing):
             if len(dropped) == DROPPED_PER_TURN_MAX:
                 self.host.clock.call_later(0, self._drop_overflow)
                 break

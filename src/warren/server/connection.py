@@ -181,6 +181,9 @@ class AmqpConnection(ConnectionFlow, ConnectionLogin, asyncio.BufferedProtocol):
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.spawn(self._run(work))
 
+    def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        self._context.spawn_to_end(work)
+
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work

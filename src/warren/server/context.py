@@ -52,6 +52,7 @@ class ConnectionContext:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._background: set[asyncio.Task[None]] = set()
+        self._to_finish: set[asyncio.Task[None]] = set()
         self.config = config
         self.broker = broker
         self.queue_factory = queue_factory
@@ -71,7 +72,8 @@ class ConnectionContext:
         self.flush_scheduler = FlushScheduler(self.loop, self.tenure)
         self.frozen = FrozenNode(self.tenure, self.brake, config.metadata_timeout_ms)
         # A process that has slept finds out before it takes in more, if it can.
-        self.look_at_tenure_ms = _NEVER_MS
+        self.look_at_tenure_ms = self._tenure_until_ms = _NEVER_MS
+        self._at_next_read: Callable[[], None] | None = None
         self.turn_clock = queue_factory.turn_clock
         # Reads of all connections land here, one after the other: nothing is kept in it.
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
@@ -81,12 +83,24 @@ class ConnectionContext:
     def extend_tenure(self, until_s: float) -> None:
         """The session is certain until then."""
         left_ms = int((until_s - boottime_s()) * 1000)
-        self.look_at_tenure_ms = self.clock.now_ms() + left_ms
+        self._tenure_until_ms = self.clock.now_ms() + left_ms
+        if self._at_next_read is None:
+            self.look_at_tenure_ms = self._tenure_until_ms
         self.tenure.extend(until_s)
 
+    def at_next_read(self, call: Callable[[], None]) -> None:
+        """Call this once, when a connection is read next; reads look at one number anyway."""
+        self._at_next_read = call
+        self.look_at_tenure_ms = 0
+
     def look_at_tenure(self) -> None:
-        self.look_at_tenure_ms = _NEVER_MS
-        self.tenure.holds()
+        call, self._at_next_read = self._at_next_read, None
+        if call is not None:
+            call()
+        if self.clock.now_ms() >= self._tenure_until_ms:
+            self._tenure_until_ms = _NEVER_MS
+            self.tenure.holds()
+        self.look_at_tenure_ms = self._tenure_until_ms
 
     def pid(self, connection_number: int, channel_number: int) -> str:
         """As Erlang names its processes, since tools split them: node, when it was started, a
@@ -115,6 +129,16 @@ class ConnectionContext:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+    def spawn_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run on its own; a stop of the node waits for it (`work_finished`)."""
+        task = self.spawn(work)
+        self._to_finish.add(task)
+        task.add_done_callback(self._to_finish.discard)
+
+    async def work_finished(self) -> None:
+        while self._to_finish:
+            await asyncio.wait(self._to_finish)
 
 
 def new_token() -> str:

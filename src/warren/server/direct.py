@@ -123,8 +123,9 @@ class DirectConnection(SessionServices):
         """All that was got."""
         self.channel.deliveries.ack(0, True)
 
-    def nack(self, requeue: bool) -> None:
-        basic_methods.nack(self.channel, commands.Basic.Nack(0, multiple=True, requeue=requeue))
+    async def nack(self, requeue: bool) -> None:
+        method = commands.Basic.Nack(0, multiple=True, requeue=requeue)
+        await _finish(basic_methods.nack(self.channel, method))
 
     async def declare_queue(self, name: str) -> None:
         method = commands.Queue.Declare(queue=name)
@@ -140,6 +141,9 @@ class DirectConnection(SessionServices):
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         self._context.spawn(work)
+
+    def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        self._context.spawn_to_end(work)
 
     def close_by_error(self, error: HardError, ids: tuple[int, int]) -> None:
         self._refusal = error

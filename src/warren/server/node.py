@@ -131,7 +131,7 @@ class Node:
             self.broker, self.messages.counts, self.open_connections, clock
         )
         self.head_times = HeadTimes(config.data_dir, self.broker.vhosts, clock)
-        self.loop_watchdog = LoopWatchdog()
+        self.loop_watchdog = LoopWatchdog(self.context.at_next_read)
         self._parts = AsyncExitStack()
         self.http_endpoints: dict[str, Endpoint] = {}
         """By scheme; http first, if there is one."""
@@ -443,6 +443,7 @@ class Node:
         try:
             async with asyncio.timeout(self.stop_connections_s):
                 await self.connections.wait_empty()
+                await self.context.work_finished()
         except TimeoutError:
             _log.warning("connections did not close in time", connections=len(self.connections))
             for connection in self.connections:

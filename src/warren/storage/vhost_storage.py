@@ -112,6 +112,8 @@ class VhostStorage:
         )
 
     async def close(self) -> None:
+        for backing in self.backings.values():
+            backing.discarding.finish()
         delivered = {name: backing.delivered_runs() for name, backing in self.backings.items()}
         await self.index.close({name: runs for name, runs in delivered.items() if runs})
         await self._bodies.close()

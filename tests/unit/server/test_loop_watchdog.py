@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 import pytest
 
-from warren.server.loop_watchdog import LONG_TURN_S, LoopWatchdog, _running
+from warren.server.loop_watchdog import (
+    BEAT_S,
+    DOZE_AFTER_BEATS,
+    DOZE_S,
+    LONG_TURN_S,
+    LoopWatchdog,
+    _running,
+)
 
 
 def _blocked_for(seconds: float) -> None:
@@ -29,6 +37,26 @@ async def test_a_long_turn_is_counted_and_logged_once(caplog: pytest.LogCaptureF
     lines = [record for record in caplog.records if record.name == "warren.loop"]
     assert [line.getMessage() for line in lines] == ["event loop turn took long"]
     assert lines[0].facts["took_ms"] >= LONG_TURN_S * 1000  # type: ignore[attr-defined]
+
+
+async def test_an_idle_loop_is_seldom_woken_and_a_long_turn_after_a_read_is_still_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked: list[Callable[[], None]] = []
+    watchdog = LoopWatchdog(asked.append)
+    with caplog.at_level(logging.WARNING, "warren.loop"), watchdog:
+        await asyncio.sleep(2 * DOZE_AFTER_BEATS * BEAT_S)
+        assert watchdog.is_dozing
+        beats = watchdog.beats
+        await asyncio.sleep(DOZE_S / 2)
+        assert watchdog.beats - beats <= 1
+        (read,) = asked
+        read()
+        _blocked_for(3 * LONG_TURN_S)
+        await asyncio.sleep(2 * BEAT_S)
+    assert watchdog.long_turns == 1
+    (line,) = [record for record in caplog.records if record.name == "warren.loop"]
+    assert line.facts["took_ms"] >= LONG_TURN_S * 1000  # type: ignore[attr-defined]
 
 
 def test_what_runs_is_named_by_the_first_and_the_last_function_of_warren() -> None:

@@ -271,7 +271,7 @@ class LinkServer:
                 case Get():
                     self._get(handle, queue, request.id)
                 case Purge():
-                    self.tell(Done(request.id, (queue.purge(),)))
+                    self._purge(queue, request.id)
                 case Counts():
                     counts = queue.counts()
                     self.tell(Done(request.id, (counts.ready, counts.consumers)))
@@ -282,6 +282,16 @@ class LinkServer:
 
     def _fail(self, number: int, error: AmqpError) -> None:
         self.tell(Failed(number, error.code, error.name, error.explanation))
+
+    def _purge(self, queue: Queue, number: int) -> None:
+        count = queue.purge()
+        if isinstance(count, int):
+            self.tell(Done(number, (count,)))
+        else:
+            self._around.spawn(self._purged(count, number))
+
+    async def _purged(self, count: Coroutine[Any, Any, int], number: int) -> None:
+        self.tell(Done(number, (await count,)))
 
     def _consume(self, handle: LinkChannel, queue: Queue, request: Consume) -> None:
         queue.check_consumer(request.exclusive)

@@ -158,7 +158,7 @@ async def _get(call: Call) -> Json:
             if number % AT_ONCE_MAX == AT_ONCE_MAX - 1:
                 await asyncio.sleep(0)
             shown.append({"message_count": left, **show_message(queued, str(encoding), truncate)})
-        _settle(connection, str(ack_mode))
+        await _settle(connection, str(ack_mode))
     return shown
 
 
@@ -182,12 +182,12 @@ async def _fetch(
     return got
 
 
-def _settle(connection: DirectConnection, ack_mode: str) -> None:
+async def _settle(connection: DirectConnection, ack_mode: str) -> None:
     """By its name `ack_requeue_true` acknowledges; but what is to be requeued never was."""
     if ack_mode.endswith("requeue_true"):
-        connection.nack(requeue=True)
+        await connection.nack(requeue=True)
     elif ack_mode.startswith("reject"):
-        connection.nack(requeue=False)
+        await connection.nack(requeue=False)
     else:
         connection.ack()
 

@@ -27,7 +27,7 @@ from warren.management.views.queues import DOWN, show_any_queue, show_queue
 from warren.management.views.redundancy import standing_of
 from warren.model.counters import MESSAGE_COUNTERS
 from warren.model.records import QueueRecord
-from warren.queues.boundary import AbstractQueue
+from warren.queues.boundary import AbstractQueue, answer_of
 from warren.queues.queue import Queue
 from warren.server.connection import AmqpConnection
 from warren.statistics.figures import DELIVERED
@@ -220,7 +220,7 @@ async def _delete(call: Call) -> None:
 
 
 async def _purge(call: Call) -> None:
-    readable_queue(call, call.parts["queue"]).purge()
+    await answer_of(readable_queue(call, call.parts["queue"]).purge())
 
 
 RESOURCES: Final = (

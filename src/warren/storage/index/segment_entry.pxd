@@ -22,6 +22,9 @@ cpdef Py_ssize_t enter(object segment, list entries) except -1
 @cython.locals(queued=QueuedType, weight=Py_ssize_t)
 cpdef Py_ssize_t weigh(list entries) except -1
 
+@cython.locals(queued=QueuedType, weight=Py_ssize_t, stored=list)
+cpdef tuple discard_embedded(list entries)
+
 @cython.locals(queued=QueuedType)
 cpdef object leave(list entries, uint8_t state)
 

@@ -131,6 +131,23 @@ def weigh_all(entries: list[QueuedMessage]) -> int:
     return weight
 
 
+def discard_embedded(entries: list[QueuedMessage]) -> tuple[int, list[QueuedMessage]]:
+    """Mark as dead what has its body in its entry and is not in a segment.
+
+    Returns what that weighed, and the messages that have their body in a store.
+    """
+    weight = 0
+    stored = []
+    for queued in entries:
+        if queued.store_file != _EMBEDDED:
+            stored.append(queued)
+        elif queued.state != _SEGMENTED:
+            if queued.state != _DEAD:
+                weight += queued.size + _ENTRY_BYTES
+            queued.state = _DEAD
+    return weight, stored
+
+
 def leave(entries: list[QueuedMessage], state: int) -> None:
     """The file does not have them, or not for sure: those alive are in `state` again."""
     for queued in entries:

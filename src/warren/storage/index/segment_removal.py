@@ -20,10 +20,10 @@ from warren.storage.index.batches import Batches
 from warren.storage.index.checkpoint import QueueState
 from warren.storage.index.index_format import FILE_HEADER_BYTES, PUBLISH, STORED
 from warren.storage.index.index_host import IndexHost
-from warren.storage.index.index_records import EMBEDDED, Record, scan
+from warren.storage.index.index_records import Record, scan
 from warren.storage.index.segment import Segment, places_of
-from warren.storage.index.segment_entry import weigh
-from warren.storage.index.states import DEAD, GATHERED, SEGMENTED, TRANSIENT_FILE_MIN
+from warren.storage.index.segment_entry import discard_embedded
+from warren.storage.index.states import GATHERED, TRANSIENT_FILE_MIN
 
 if TYPE_CHECKING:
     from warren.storage.index.queue_index import QueueIndex
@@ -85,14 +85,10 @@ def discard(queue: QueueIndex) -> None:
             queue.ack([queued])
     queue.ack(queue.lone.all)
     for entries in (queue.writing, queue.scattering, queue.journaled):
-        weight = weigh([queued for queued in entries if queued.store_file == EMBEDDED])
+        weight, stored = discard_embedded(entries)
         if weight and queue.credit is not None:
             queue.credit.release(weight)
-        for queued in entries:
-            if queued.store_file != EMBEDDED:
-                queue.ack([queued])
-            elif queued.state != SEGMENTED:
-                queued.state = DEAD
+        queue.ack(stored)
     queue.journaled = []
     queue.journaled_dead = 0
 

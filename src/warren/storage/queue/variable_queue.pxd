@@ -14,6 +14,7 @@ cdef class VariableQueue(PagedMessages):
     cdef public object on_deleted
     cdef public int64_t begins_at
     cdef public object rates
+    cdef public object discarding
     cdef public Py_ssize_t unacked_bodiless
     cdef public Py_ssize_t unacked_bodiless_bytes
     @cython.locals(queued=QueuedType)

@@ -6,6 +6,7 @@ come and go, and what is not in memory is read when it is needed, or a little be
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import Any, Final
@@ -17,6 +18,7 @@ from warren.storage.index.states import DEAD, STORED
 from warren.storage.queue.browsing import browse
 from warren.storage.queue.collecting import Piece, collect
 from warren.storage.queue.collecting_newer import collect_newer
+from warren.storage.queue.discarding import Container, Discarding
 from warren.storage.queue.message_tiers import is_bodiless, is_body_out, runs_of_sequences
 from warren.storage.queue.paged_messages import PagedMessages
 from warren.storage.queue.paging_host import MESSAGE_OVERHEAD_BYTES, QueueIndexClient, Reader
@@ -50,6 +52,7 @@ class VariableQueue(PagedMessages):
         self.begins_at = 0
         """A mirror's: the disk has never heard of a message with a lower number."""
         self.rates: OperationRates | None = None
+        self.discarding = Discarding(reader.call_soon)
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int
@@ -205,12 +208,12 @@ class VariableQueue(PagedMessages):
 
     def purge(self) -> int:
         count = self.length
-        if self.index is not None:
-            self.index.ack(self.in_memory())
-            if self.delta_count:
-                self.index.ack_range(self.delta_start, self.delta_end)
-        self._forget()
+        span = (self.delta_start, self.delta_end) if self.delta_count else None
+        self.discarding.purged(self.index, self._forget(), span)
         return count
+
+    def is_discarding(self) -> bool:
+        return self.discarding.is_under_way
 
     async def browse(self, offset: int, limit: int, bytes_max: int) -> list[QueuedMessage]:
         return await browse(self, self._reader, offset, limit, bytes_max)
@@ -228,17 +231,16 @@ class VariableQueue(PagedMessages):
         collect_newer(self, self._reader, start, unacked, done)
 
     def delete(self) -> None:
-        self._forget()
+        self.discarding.deleted(self._forget())
         if self.on_deleted is not None:
             self.on_deleted()
 
-    def _forget(self) -> None:
-        self.returned.clear()
-        self.front.clear()
-        self.leaving.clear()
-        self.q3.clear()
-        self.q2.clear()
-        self.back.clear()
+    def _forget(self) -> list[Container]:
+        """Have nothing any more; returns what held the messages in memory."""
+        had: list[Container] = [self.returned, self.front, self.leaving]
+        had += [self.q3, self.q2, self.back]
+        self.returned, self.leaving = [], []
+        self.front, self.q3, self.q2, self.back = deque(), deque(), deque(), deque()
         self.places = self.places_bytes = self.beta_count = 0
         self.front_bodiless = self.front_bodiless_bytes = 0
         self.back_bodiless = self.back_bodiless_bytes = 0
@@ -248,6 +250,7 @@ class VariableQueue(PagedMessages):
         self.persistent_count = self.persistent_bytes = 0
         self.release_credit()
         self.forget_reads()
+        return had
 
     def recover(self, start: int, end: int, count: int, body_bytes: int) -> None:
         """After a start: so many messages, of these sequence numbers, are in segments."""
