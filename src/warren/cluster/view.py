@@ -83,6 +83,12 @@ class ViewChange:
     is_any_state_changed: bool = False
     """Another node told what it is short of, whether it is in service, or whom it cannot reach."""
 
+    @property
+    def is_about_all(self) -> bool:
+        """True if it may matter to queues that it does not name."""
+        is_about_nodes = self.ended or self.begun or self.is_any_state_changed
+        return bool(is_about_nodes or self.vhosts_of_policies)
+
 
 class ClusterView:
     def __init__(self, name: str, topology: Topology) -> None:
