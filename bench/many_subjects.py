@@ -30,6 +30,8 @@ from bench.clusters import warren_nodes
 from bench.operators import Operator, WarrenOperator
 from bench.restart import Restartable
 
+PID_POLL_S: Final = 0.05
+
 
 @dataclass
 class Subject:
@@ -102,6 +104,8 @@ class RestartableRabbitmq:
         command = [epmd, "-port", str(self._epmd_port), "-address", "127.0.0.1"]
         mapper = spawn(command, self._directory / "epmd")
         self._stack.callback(stop, mapper.pid)
+        pid_file = self._directory / "pid"
+        pid_file.unlink(missing_ok=True)
         began = time.monotonic()
         script = spawn(
             [str(RABBITMQ_BIN / "rabbitmq-server")], self._directory / "log", self._environment
@@ -109,7 +113,9 @@ class RestartableRabbitmq:
         self._stack.callback(stop, script.pid)
         wait_until_ready(self._port, script, self._directory / "log")
         elapsed = time.monotonic() - began
-        node = int((self._directory / "pid").read_text())
+        while not pid_file.exists() and script.poll() is None:
+            time.sleep(PID_POLL_S)  # it is written a moment after the port is open
+        node = int(pid_file.read_text())
         self._stack.callback(stop, node)
         return [Broker("RabbitMQ", self._port, node, elapsed)]
 
