@@ -107,6 +107,17 @@ def test_a_queue_that_moves_has_no_other_queue_looked_at_until_a_while_later(
     assert looks[5:] == [None], "a node may take queues now that it could not"
 
 
+def test_a_queue_is_not_handed_over_to_a_node_that_stops_too(world: MachineWorld) -> None:
+    """Two nodes that stopped together passed their queues to and fro until their time was up."""
+    world.led("bc")
+    world.changed(state_change("b", is_stopping=True))
+    assert world.view.nodes_in_service == ["a", "c"]
+    actions = world.tell(StopWanted()) + hold_all(world)
+    assert {node_of(group.successor) for group in proposed(actions)} == {"c"}
+    world.changed(state_change("b"))
+    assert world.view.nodes_in_service == ["a", "b", "c"]
+
+
 def test_a_node_that_waited_long_enough_leaves_without_its_successors(
     world: MachineWorld,
 ) -> None:
