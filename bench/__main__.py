@@ -28,6 +28,7 @@ from bench.idle_cost import idle_cost
 from bench.ingesting import MESSAGES as INGEST_MESSAGES
 from bench.ingesting import ingesting
 from bench.load import tool
+from bench.many import many
 from bench.mirrored import mirrored
 from bench.paging import paging
 from bench.pipeline import ROWS, pipeline
@@ -42,8 +43,8 @@ from bench.sync import synchronising
 
 GROUPS: Final = (
     "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "idle-cost", "remote",
-    "declare", "cluster-start", "declare-mirrored", "mirrored", "sync", "failover",
-    "failover-many", "pipeline", "ingest", "paging", "fairness",
+    "declare", "cluster-start", "declare-mirrored", "mirrored", "many-mirrored", "sync", "failover",
+    "failover-many", "pipeline", "ingest", "paging", "fairness", "many", "attacks",
 )  # fmt: skip
 
 
@@ -63,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'fairness':<8} another client's confirms while one does something large\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
         f"  {'idle-cost':<8} CPU, calls and wake-ups of a message at 1 to 10 000 msg/s\n"
+        f"  {'many':<8} what 10 000 connections, queues, bindings cost, each and all at once\n"
         f"  {'pipeline':<8} queues as DataFrames: what Spark's source and sink cost\n"
         f"  {'ingest':<8} {INGEST_MESSAGES:,} messages by a stream into a lake, and the memory\n"
         "clusters of three nodes (Warren's need etcd):\n"
@@ -88,7 +90,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--ingest-messages", type=int, default=INGEST_MESSAGES, help="of ingest (%(default)s)"
     )
     parser.add_argument(
-        "--share", type=float, default=1.0, help="of the messages of paging, fairness (%(default)s)"
+        "--share",
+        type=float,
+        default=1.0,
+        help="of the messages of paging, fairness, and of the things of many (%(default)s)",
     )
     parser.add_argument("--rows", type=int, default=ROWS, help="of pipeline (%(default)s)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
@@ -147,6 +152,8 @@ def measure_clusters(
     tables = []
     if "fairness" in names:
         tables.append(fairness(starters, options.share, say))
+    if "many" in names:
+        tables += many(starters, options.share, say)
     if "idle-cost" in names:
         tables += idle_cost(options.seconds, say)
     if "remote" in names:

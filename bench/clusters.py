@@ -21,6 +21,7 @@ from urllib.request import urlopen
 
 from bench.brokers import (
     RABBITMQ_BIN,
+    STOP_SECONDS_MAX,
     Broker,
     NotInstalled,
     free_port,
@@ -102,11 +103,16 @@ class WarrenNodes:
         return Broker("Warren", port, process.pid, time.monotonic() - began, http_port)
 
     def stop(self) -> None:
+        """SIGTERM once each, since a second one ends a node at once; then SIGKILL."""
         for process in self._processes:
             process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS_MAX
         for process in self._processes:
-            stop(process.pid)
-            process.wait()
+            try:
+                process.wait(max(deadline - time.monotonic(), 0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def _log(self, number: int) -> Path:
         return self._directory / f"log{number + 1}"

@@ -251,6 +251,7 @@ class Process:
 
     async def _leave(self) -> None:
         if not self.tenure.is_frozen:
+            self.states.tell()
             await self.shell.leave(StopWanted(), LEAVE_S_MAX)
         await self.keeper.stop()
         self.states.stop()
@@ -277,6 +278,7 @@ class Process:
             {alarm.resource.value: alarm.since_s for alarm in alarms if alarm.node == self.name},
             self.name in self.machine.view.drained,
             unreachable=tuple(sorted(self.machine.reachability.unreachable)),
+            is_stopping=self.machine.leaving.is_stopping,
         )
 
     def die(self) -> None:

@@ -14,6 +14,7 @@ from documents import DOCUMENTS, LANGUAGES, ROOT, blocks_of
 NOT_RUN: Final = {
     "README.md: runs all tests",
     "README.md: takes half an hour, beside a RabbitMQ of yours",
+    "docs/BENCHMARKS.md: takes an hour, beside a RabbitMQ of yours",
     "deploy/README.md: installs a service on this machine",
     "deploy/README.md: needs Docker's daemon",
     "docs/SPARK.md: names other machines; tests/spark/test_stream_source.py does the same",

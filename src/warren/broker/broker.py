@@ -17,6 +17,7 @@ from warren.broker.activity import Activity
 from warren.broker.event_admin import EventAdmin
 from warren.broker.event_exchange import EventExchange
 from warren.broker.events import EventBus
+from warren.broker.next_turn import NextTurn
 from warren.broker.parameter_operations import ParameterOperations
 from warren.broker.placement import Placement
 from warren.broker.policy_operations import PolicyOperations
@@ -46,6 +47,9 @@ _LOADED: Final = (
     KeyKind.BINDING,
     KeyKind.CURSOR,
 )
+
+LOADED_PER_TURN_MAX: Final = 250
+"""Records taken in by one turn of the loop: some milliseconds; fewer than `parse_key` remembers."""
 
 _ACCESS: Final = frozenset({KeyKind.USER, KeyKind.PERMISSION, KeyKind.TOPIC_PERMISSION})
 
@@ -104,11 +108,22 @@ class Broker:
         await self.admin.open()
         self._cancel_watch = self.placement.watch(self.store, self.apply)
         for kind in _LOADED:
-            records = await self.store.range(prefix(kind))
-            self.apply([Change(record.key, record) for record in records])
+            await self._load(kind)
         await self.parameters.open(self._services.new_token())
         for vhost in self.vhosts.values():
             await vhost.remove_orphans()
+
+    async def _load(self, kind: KeyKind) -> None:
+        """Take in all records of a kind, a slice in each turn of the loop.
+
+        Other work goes on meanwhile, such as keeping a lease alive. The store may change under way,
+        and tells so at once: what is applied here is what it has at that moment.
+        """
+        keys = [record.key for record in await self.store.range(prefix(kind))]
+        for start in range(0, len(keys), LOADED_PER_TURN_MAX):
+            found = [await self.store.get(key) for key in keys[start : start + LOADED_PER_TURN_MAX]]
+            self.apply([Change(record.key, record) for record in found if record is not None])
+            await NextTurn()
 
     async def keep_alive(self) -> bool:
         """To be called thrice per time to live. False: too late, what was not durable is gone."""

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _log = EventLog("queue")
 
 HEADS_PER_LOOK: Final = 32
+# Removals that are done are swept out when there are so many, or twice as many as were under way
+# the last time: ten thousand queues may expire at once, and each would look through all of them.
+REMOVALS_KEPT: Final = 64
 LOOK_INTERVAL_MS: Final = 10
 """After a start every queue looks whether its head has expired, so many at a time."""
 
@@ -69,6 +72,7 @@ class QueueFactory:
         self._spawn = spawn
         self._dead: deque[tuple[Queue, list[Message], DeathReason]] = deque()
         self._removals: set[Running] = set()
+        self._removals_swept_at = REMOVALS_KEPT
         self._unseen: deque[Queue] = deque()
 
     def make(self, record: QueueRecord, settings: QueueSettings) -> Queue:
@@ -186,7 +190,9 @@ class QueueFactory:
             await storage.index.deletions_safe()
 
     def _remove(self, work: Coroutine[Any, Any, None]) -> None:
-        self._removals = {removal for removal in self._removals if not removal.done()}
+        if len(self._removals) >= self._removals_swept_at:
+            self._removals = {removal for removal in self._removals if not removal.done()}
+            self._removals_swept_at = max(REMOVALS_KEPT, 2 * len(self._removals))
         self._removals.add(self._spawn(work))
 
     def _publish_dead(self) -> None:

@@ -14,7 +14,7 @@ from warren.cluster.actions import Left
 from warren.cluster.copy_planning import is_fixed, successor_of
 from warren.cluster.effects import Effects
 from warren.cluster.node_replica import NodeReplica
-from warren.cluster.view import ClusterView
+from warren.cluster.view import ClusterView, ViewChange
 from warren.metadata.keys import group_key
 from warren.metadata.store import Check, Put
 from warren.model.logs import EventLog
@@ -23,13 +23,14 @@ from warren.replication.group_record import NotAllowed, encode_record, node_of, 
 
 HAND_OVER_MS_MAX: Final = 10_000
 """A node that leaves does not wait longer for others to take over."""
+LOOK_AGAIN_MS: Final = 500
 
 _log = EventLog("mirror")
 
 
 class Replicas(Protocol):
-    def led(self) -> Iterable[NodeReplica]:
-        """Replicas of this node that lead a queue that exists."""
+    def led(self, names: Iterable[QueueName] | None = None) -> Iterable[NodeReplica]:
+        """Replicas of this node that lead a queue that exists; of these names, or of all."""
         ...
 
 
@@ -41,6 +42,8 @@ class Leaving:
         self._replicas = replicas
         self._is_handing_over = False
         self._timer = 0
+        self._again = 0
+        """Timer of the next look at all queues; 0 if there is none."""
         self._moving: set[QueueName] = set()
         self._unanswered = 0
         self._left_disks: set[str] = set()
@@ -57,16 +60,35 @@ class Leaving:
         """The node is in service again."""
         self._is_handing_over = False
         self._effects.cancel(self._timer)
+        self._effects.cancel(self._again)
+        self._again = 0
 
-    def go_on(self) -> None:
-        """Something has changed: hand over what can be, and see what has been."""
+    def go_on(self, changed: ViewChange | None = None) -> None:
+        """Something has changed: hand over what can be, and see what has been.
+
+        Each of a thousand queues that move is a change of its own, so only the queues that it is
+        about are looked at, and all of them a while later: what was refused is tried again.
+        """
         if not self._is_handing_over:
             return
+        if changed is None or changed.is_about_all:
+            self._look(self._replicas.led(), self._moving)
+            return
+        names = dict.fromkeys((*changed.queues, *(name for name, _ in changed.groups)))
+        if not self._again:
+            self._again = self._effects.call_later(LOOK_AGAIN_MS, self._look_again)
+        self._look(self._replicas.led(names), names)
+
+    def _look_again(self) -> None:
+        self._again = 0
+        self.go_on()
+
+    def _look(self, hosts: Iterable[NodeReplica], names: Iterable[QueueName]) -> None:
         nodes = self._view.nodes_in_service
-        for host in self._replicas.led():
+        for host in hosts:
             if self._hand_over(host, nodes):
                 self._moving.add(host.name)
-        self._moving = {name for name in self._moving if not self._has_moved(name)}
+        self._moving = self._moving.difference([name for name in names if self._has_moved(name)])
         if not self._moving:
             self._end()
 

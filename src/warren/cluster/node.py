@@ -28,7 +28,7 @@ event that this is nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -168,7 +168,7 @@ class ClusterNode:
             self._remove_lost()
         if changed.is_any_state_changed:
             self.reachability.move_masters()
-        self.leaving.go_on()
+        self.leaving.go_on(changed)
 
     def _plan_changed(self, changed: ViewChange) -> None:
         if changed.ended or changed.begun:
@@ -400,9 +400,10 @@ class ClusterNode:
             self._kept.keep(host.name, host.replica.uid, host.levels_left())
             self._kept.changed(host.name, self.view.group_of(host.name))
 
-    def led(self) -> list[NodeReplica]:
-        """Replicas of this node that lead a queue that exists."""
-        hosts = [h for h in self.replicas.values() if self.view.topology.record_of(h.name)]
+    def led(self, names: Iterable[QueueName] | None = None) -> list[NodeReplica]:
+        """Replicas of this node that lead a queue that exists; of these names, or of all."""
+        wanted = self.replicas if names is None else filter(self.replicas.__contains__, names)
+        hosts = [self.replicas[name] for name in wanted if self.view.topology.record_of(name)]
         return [host for host in hosts if host.replica.master is not None]
 
     def sync_of(self, name: QueueName) -> Synchronisation | None:

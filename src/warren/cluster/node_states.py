@@ -24,7 +24,8 @@ class Listener(msgspec.Struct, frozen=True):
 class NodeState(msgspec.Struct, frozen=True):
     """`alarms` are since when what is short, in seconds of the epoch.
 
-    `unreachable` are nodes with a session that this node has had no link to for a while.
+    `unreachable` are nodes with a session that this node has had no link to for a while. A node
+    that `is_stopping` takes over no queues: two that stop together would pass them to and fro.
     """
 
     alarms: dict[str, int] = msgspec.field(default_factory=dict)
@@ -32,6 +33,7 @@ class NodeState(msgspec.Struct, frozen=True):
     listeners: tuple[Listener, ...] = ()
     runtime: str = ""
     unreachable: tuple[str, ...] = ()
+    is_stopping: bool = False
 
 
 def encode_state(state: NodeState) -> bytes:

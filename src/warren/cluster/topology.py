@@ -55,8 +55,17 @@ class BrokerTopology:
 
 
 def _mirrored(vhost: VirtualHost) -> list[Queue]:
-    """The queues served here that may have copies: all if any policy mirrors some."""
-    here = vhost.queues_here()
-    if any("ha-mode" in each.policy.definition for each in vhost.policies.policies.policies):
-        return here
-    return [queue for queue in here if queue.settings.queue_type is QueueType.QUORUM]
+    """The queues served here that may have copies: by their policy, or as quorum queues.
+
+    All of them are gone through when a node goes or comes, and most are of neither kind.
+    """
+    here, policies = vhost.queues_here(), vhost.policies
+    is_any_mirrored = any(
+        "ha-mode" in each.policy.definition for each in policies.policies.policies
+    )
+    return [
+        queue
+        for queue in here
+        if queue.settings.queue_type is QueueType.QUORUM
+        or (is_any_mirrored and "ha-mode" in policies.of_queue(queue.record).effective)
+    ]

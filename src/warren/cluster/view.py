@@ -83,6 +83,12 @@ class ViewChange:
     is_any_state_changed: bool = False
     """Another node told what it is short of, whether it is in service, or whom it cannot reach."""
 
+    @property
+    def is_about_all(self) -> bool:
+        """True if it may matter to queues that it does not name."""
+        is_about_nodes = self.ended or self.begun or self.is_any_state_changed
+        return bool(is_about_nodes or self.vhosts_of_policies)
+
 
 class ClusterView:
     def __init__(self, name: str, topology: Topology) -> None:
@@ -95,6 +101,8 @@ class ClusterView:
         self.given_up: set[str] = set()
         """Nodes with a session that clients do not wait for: no link for too long."""
         self.drained: set[str] = set()
+        self.stopping: set[str] = set()
+        """Other nodes that are about to end."""
         self.short_of_disk: set[str] = set()
         """Other nodes whose disk alarm is set."""
         self.cuts: dict[str, tuple[str, ...]] = {}
@@ -165,6 +173,7 @@ class ClusterView:
     def _apply_state(self, node: str, change: Change) -> None:
         state = NodeState() if change.record is None else decode_state(change.record.value)
         (self.drained.add if state.is_drained else self.drained.discard)(node)
+        (self.stopping.add if state.is_stopping else self.stopping.discard)(node)
         is_short = Resource.DISK.value in state.alarms
         (self.short_of_disk.add if is_short else self.short_of_disk.discard)(node)
         self.cuts[node] = state.unreachable
@@ -178,8 +187,9 @@ class ClusterView:
 
     @property
     def nodes_in_service(self) -> list[str]:
-        """Nodes that run and are not drained."""
-        return [node for node in self.running_nodes if node not in self.drained]
+        """Nodes that run, and are neither drained nor about to stop."""
+        left = self.drained | self.stopping
+        return [node for node in self.running_nodes if node not in left]
 
     def incarnation_of(self, node: str) -> str:
         """The life that a node lives now; empty if it has no session."""

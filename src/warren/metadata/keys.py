@@ -25,6 +25,9 @@ _DIGEST_CHARS: Final = 32
 class KeyKind(Enum):
     """The first part of a key; the parts that follow it are named behind."""
 
+    # Each member exists once. Enum would hash its name, by a call, for every key of a binding.
+    __hash__ = object.__hash__
+
     VHOST = "vhost"  # vhost
     USER = "user"  # user
     PERMISSION = "permission"  # vhost, user

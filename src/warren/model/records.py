@@ -19,6 +19,9 @@ QueueName: TypeAlias = tuple[str, str]
 
 
 class DestinationKind(Enum):
+    # Each member exists once. Enum would hash its name, by a call, for every key of a binding.
+    __hash__ = object.__hash__
+
     QUEUE = "queue"
     EXCHANGE = "exchange"
 

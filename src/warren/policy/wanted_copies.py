@@ -22,6 +22,7 @@ class MirrorMode(Enum):
 
 
 SYNC_BATCH_DEFAULT: Final = 4_096
+_MODES: Final = frozenset(each.value for each in MirrorMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def mirroring_of(
 ) -> Mirroring | None:
     """None if the queue is not to be mirrored: without `ha-mode` nothing else counts."""
     mode = policy.get("ha-mode")
-    if mode not in {each.value for each in MirrorMode}:
+    if mode not in _MODES:
         return None
     params = policy.get("ha-params")
     batch_size = policy.get("ha-sync-batch-size")

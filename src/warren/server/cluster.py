@@ -247,6 +247,7 @@ class Cluster:
     async def leave(self) -> None:
         """Before anything is taken down: nobody shall wait for us any more, nor we for them."""
         if not self._context.tenure.is_frozen:
+            self.states.tell()  # by a task of its own, so it has what `leave` notes
             await self.shell.leave(StopWanted(), LEAVE_S_MAX)
         self._store.leave()
         await self.keeper.stop()
@@ -413,6 +414,7 @@ class Cluster:
             tuple(self._node.listeners()),
             platform.python_version(),
             tuple(sorted(self.node.reachability.unreachable)),
+            self.node.leaving.is_stopping,
         )
 
     def _count_changed(self, scope: Scope, name: str) -> None:

@@ -73,17 +73,21 @@ class HeadTimes:
         queues = [queue for vhost in self._vhosts.values() for queue in vhost.queues_here()]
         changed: dict[QueueName, int] = {}
         for start in range(0, len(queues), _QUEUES_AT_ONCE):
+            now_ms = self._clock.now_ms()
             for queue in queues[start : start + _QUEUES_AT_ONCE]:
-                self._look_at(queue, changed)
+                age_ms = queue.head_age_ms(now_ms)
+                # Most queues of a node that has very many are empty, and have been so.
+                if age_ms is not None or self.known:
+                    self._look_at(queue, now_ms, age_ms, changed)
             yield
         self._forget_deleted()
         self._is_changed = self._is_changed or bool(changed)
         self.tell(_news(changed))
 
-    def _look_at(self, queue: Queue, changed: dict[QueueName, int]) -> None:
+    def _look_at(
+        self, queue: Queue, now_ms: int, age_ms: int | None, changed: dict[QueueName, int]
+    ) -> None:
         name = (queue.record.vhost, queue.record.name)
-        now_ms = self._clock.now_ms()
-        age_ms = queue.head_age_ms(now_ms)
         if age_ms is None:
             if self.known.pop(name, None) is not None:
                 changed[name] = 0
@@ -140,7 +144,7 @@ class HeadTimes:
     async def close(self) -> None:
         """Look once more and save, before queues go."""
         for _ in self.looking():
-            pass
+            await asyncio.sleep(0)
         await self.save()
 
 

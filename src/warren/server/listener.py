@@ -24,6 +24,8 @@ from warren.server.tls.acceptor import TlsAcceptor, TlsSide
 DESCRIPTORS_KEPT: Final = 128
 DESCRIPTORS_WISHED: Final = 1_048_576
 REFUSAL_LOG_INTERVAL_MS: Final = 1_000
+# Connections that one turn of the loop closes: each is sent a frame, which is a call to the system.
+VISITS_PER_TURN_MAX: Final = 200
 
 _log = EventLog("connection")
 
@@ -68,6 +70,14 @@ class ConnectionRegistry:
         self._connections.discard(connection)
         if not self._connections:
             self._emptied.set()
+
+    async def visit(self, do: Callable[[ClientConnection], None]) -> None:
+        """Do something to each that is open now, a slice of them in one turn of the loop."""
+        for number, connection in enumerate(self, start=1):
+            if connection in self._connections:
+                do(connection)
+            if number % VISITS_PER_TURN_MAX == 0:
+                await asyncio.sleep(0)
 
     async def wait_empty(self) -> None:
         await self._emptied.wait()

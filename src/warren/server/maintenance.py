@@ -37,9 +37,8 @@ class Maintenance:
             return
         _log.warning("node is put into maintenance mode", connections=len(self._connections))
         self._listener.suspend()
-        for connection in self._connections:
-            connection.shut_down(DRAIN_REASON)
         self.is_drained = True
+        await self._connections.visit(lambda connection: connection.shut_down(DRAIN_REASON))
         if self._cluster is not None:
             await self._cluster.drain()
 

@@ -438,16 +438,14 @@ class Node:
 
     async def _close_connections(self) -> None:
         self._listener.close()
-        for connection in self.connections:
-            connection.shut_down(SHUTDOWN_REASON)
+        await self.connections.visit(lambda connection: connection.shut_down(SHUTDOWN_REASON))
         try:
             async with asyncio.timeout(self.stop_connections_s):
                 await self.connections.wait_empty()
                 await self.context.work_finished()
         except TimeoutError:
             _log.warning("connections did not close in time", connections=len(self.connections))
-            for connection in self.connections:
-                connection.abort()
+            await self.connections.visit(lambda connection: connection.abort())
 
 
 def _placement_of(config: Config, store: MetadataStore, factory: QueueFactory) -> Placement:

@@ -35,6 +35,8 @@ EXIT_AT_ONCE: Final = 1
 # is Python's default, is time taken from clients. The second generation is looked through when it
 # has 10 times as many objects, which takes 20 ms; making 20 000 queues makes a million of them.
 GC_THRESHOLDS: Final = (10_000, 10, 800)
+# A start makes a dozen objects for each queue and binding, and all of them stay.
+GC_THRESHOLDS_OF_START: Final = (1_000_000, 20, 100)
 
 _log = EventLog("node")
 
@@ -119,13 +121,15 @@ async def _serve_until_reset(
         node = Node(config, make_application=make_application)
     except UnusableBackend as error:
         raise NodeFailedError(str(error)) from error
+    gc.set_threshold(*GC_THRESHOLDS_OF_START)
     node.on_stop_wanted = wishes.stop
     node.on_reset_wanted = wishes.reset
     try:
         await node.start()
     except (CannotListenError, TlsConfigError, DataDirectoryError, MetadataError) as error:
         raise NodeFailedError(str(error)) from error
-    _collect_seldom()
+    gc.freeze()  # what a node is made of stays, and is not looked through again
+    gc.set_threshold(*GC_THRESHOLDS)
     tell_service_manager(READY)
     await wishes.is_wanted.wait()
     if not wishes.is_reset:
@@ -134,13 +138,6 @@ async def _serve_until_reset(
     if node.failure is not None:
         raise NodeFailedError(node.failure)
     return wishes.is_reset
-
-
-def _collect_seldom() -> None:
-    """What a node is made of stays, and is not looked through again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def reset_directory(path: Path) -> None:

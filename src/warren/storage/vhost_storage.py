@@ -25,6 +25,8 @@ from warren.storage.queue.variable_queue import VariableQueue
 from warren.wire.codec import Message, QueuedMessage
 
 _SALT_BITS: Final = 32
+LEVEL_SEPARATOR: Final = "\0"
+"""Between a queue and one of its priorities, in names of the index."""
 
 
 class VhostStorage:
@@ -53,6 +55,7 @@ class VhostStorage:
         self.index.journal_file_bytes = sizes.journal_file
         self._browser = Browser(self.index, self._bodies, self._transient_bodies)
         self._recovered: dict[str, RecoveredQueue] = {}
+        self._recovered_levels: dict[str, list[int]] = {}
         self.backings: dict[str, VariableQueue] = {}
         """By name, those of a priority queue one by one."""
         self.lazy: set[VariableQueue] = set()
@@ -67,6 +70,10 @@ class VhostStorage:
             await self._transient_bodies.abandon()
             raise
         self._recovered = {queue.name: queue for queue in recovered}
+        for name in self._recovered:
+            queue, separator, priority = name.rpartition(LEVEL_SEPARATOR)
+            if separator and priority.isdecimal():  # else a queue has such a name itself
+                self._recovered_levels.setdefault(queue, []).append(int(priority))
 
     def backing(self, name: str, is_durable: bool) -> VariableQueue:
         """For a queue, or one priority of it; with what it had before the start, if it had."""
@@ -95,7 +102,7 @@ class VhostStorage:
 
     async def forget_unclaimed(self) -> int:
         """After all queues were made: delete what belongs to none of them; says how many."""
-        unclaimed, self._recovered = list(self._recovered), {}
+        unclaimed, self._recovered, self._recovered_levels = list(self._recovered), {}, {}
         for name in unclaimed:
             await self.index.delete_queue(name)
         return len(unclaimed)
@@ -127,8 +134,8 @@ class VhostStorage:
 
     def recovered_levels(self, name: str) -> list[int]:
         """Priorities of which a queue had messages before the start."""
-        prefix = level_name(name, "")
-        return [int(n[len(prefix) :]) for n in self._recovered if n.startswith(prefix)]
+        levels = self._recovered_levels.get(name, ())
+        return [level for level in levels if level_name(name, level) in self._recovered]
 
     def read(
         self,
@@ -219,7 +226,7 @@ class VhostStorage:
 
 def level_name(queue: str, priority: object) -> str:
     """What the index calls one priority of a queue."""
-    return f"{queue}\0{priority}"
+    return f"{queue}{LEVEL_SEPARATOR}{priority}"
 
 
 def _restore(backing: VariableQueue, recovered: RecoveredQueue) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from broker_world import BrokerWorld
 from topology_samples import binding, exchange, queue, table, to_exchange, typed
+from warren.broker.next_turn import NextTurn
 from warren.metadata.codec import encode_record
-from warren.metadata.keys import binding_key
-from warren.metadata.store import Put
+from warren.metadata.keys import binding_key, queue_key
+from warren.metadata.store import Put, Record
+from warren.metadata.view import Entry
 
 
 async def test_durable_things_survive_as_they_were_declared(tmp_path: Path) -> None:
@@ -75,6 +80,31 @@ async def test_deleted_things_stay_deleted(tmp_path: Path) -> None:
         assert not world.vhost.queues
         assert "x" not in world.vhost.exchanges
         assert len(world.vhost.bindings) == 0
+
+
+async def test_what_goes_and_comes_while_a_start_loads_the_rest_is_not_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a cluster, other nodes go on declaring and deleting meanwhile."""
+    async with BrokerWorld(tmp_path) as world:
+        for number in range(5):
+            await world.vhost.declare_queue(queue(f"q{number}"), False, "c")
+    monkeypatch.setattr("warren.broker.broker.LOADED_PER_TURN_MAX", 1)
+    world = BrokerWorld(tmp_path)
+    await world.store.open()
+    starting = asyncio.ensure_future(world.broker.start())
+    while "/" not in world.broker.vhosts or "q1" not in world.vhost.queues:
+        await NextTurn()
+    assert "q4" not in world.vhost.queues, "it is loaded later"
+    # Told before the store has answered, as by another node.
+    effects = [(queue_key("/", "q4"), None), (queue_key("/", "q0"), None)]
+    world.store._apply(effects)
+    late = queue("late")
+    record = Record(queue_key("/", "late"), encode_record(late), 1_000)
+    world.store._apply([(record.key, Entry(record, 0))])
+    await starting
+    assert {*world.vhost.queues} == {"q1", "q2", "q3", "late"}
+    await world.__aexit__()
 
 
 async def test_an_auto_delete_exchange_outlives_the_restart_that_took_its_bindings(

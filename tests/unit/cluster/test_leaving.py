@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from machine_cluster import MachineCluster
@@ -15,14 +17,19 @@ from machine_world import (
     only,
     policy_change,
     proposed,
+    queue_change,
     state_change,
 )
 from replica_world import message
 from warren.cluster.actions import Commit, Left
 from warren.cluster.events import CommitAnswered, DrainWanted, NewsArrived, StopWanted
-from warren.cluster.leaving import HAND_OVER_MS_MAX
+from warren.cluster.leaving import HAND_OVER_MS_MAX, LOOK_AGAIN_MS
 from warren.cluster.link.control import Held, HeldCopy
+from warren.cluster.node_replica import NodeReplica
+from warren.model.records import QueueName
 from warren.replication.group_record import QueueState, node_of
+
+OTHER = ("/", "other")
 
 
 @pytest.fixture
@@ -77,6 +84,40 @@ def test_a_node_that_stops_hands_all_queues_over_and_loses_nothing() -> None:
     assert cluster.leader == "b"
     assert cluster.nodes["b"].host.replica.master.length == 1
     assert cluster.nodes["a"].node.overlooked() == []
+
+
+def test_a_queue_that_moves_has_no_other_queue_looked_at_until_a_while_later(
+    world: MachineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand queues are a thousand changes, so a look at all of them after each took 10 s."""
+    looks: list[list[QueueName] | None] = []
+    led = world.node.led
+
+    def watched(names: Iterable[QueueName] | None = None) -> list[NodeReplica]:
+        looks.append(None if names is None else [*names])
+        return led(names)
+
+    world.led("b")
+    monkeypatch.setattr(world.node, "led", watched)
+    assert only(world.tell(DrainWanted(True)), Left) == []
+    for name in (OTHER, OTHER, NAME):
+        world.changed(queue_change(name))
+    assert looks == [None, [OTHER], [OTHER], [NAME]]
+    world.advance(LOOK_AGAIN_MS)
+    assert looks[4:] == [None], "all, once, in case something was refused"
+    world.changed(state_change("b"))
+    assert looks[5:] == [None], "a node may take queues now that it could not"
+
+
+def test_a_queue_is_not_handed_over_to_a_node_that_stops_too(world: MachineWorld) -> None:
+    """Two nodes that stopped together passed their queues to and fro until their time was up."""
+    world.led("bc")
+    world.changed(state_change("b", is_stopping=True))
+    assert world.view.nodes_in_service == ["a", "c"]
+    actions = world.tell(StopWanted()) + hold_all(world)
+    assert {node_of(group.successor) for group in proposed(actions)} == {"c"}
+    world.changed(state_change("b"))
+    assert world.view.nodes_in_service == ["a", "b", "c"]
 
 
 def test_a_node_that_waited_long_enough_leaves_without_its_successors(

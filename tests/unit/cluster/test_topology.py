@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from machine_world import NAME
+from machine_world import ALL, NAME
 from shell_world import ShellWorld
 from warren.cluster.topology import BrokerTopology
-from warren.model.records import QueueRecord
+from warren.metadata.codec import encode_record
+from warren.metadata.keys import queue_key
+from warren.metadata.store import Put
+from warren.model.records import Policy, QueueRecord
 
 OTHER = ("/", "other")
 
@@ -66,3 +69,15 @@ async def test_only_virtual_hosts_that_mirror_anything_are_looked_through(
     await world.mirror_all()
     assert topology.names_here() == topology.names_here("/") == [NAME]
     assert topology.names_here("other") == []
+
+
+async def test_of_many_queues_only_those_that_a_policy_mirrors_are_planned_for(
+    world: ShellWorld, topology: BrokerTopology
+) -> None:
+    await world.declare()
+    other = encode_record(QueueRecord(*OTHER, node="a"))
+    await world.store.transact([], [Put(queue_key(*OTHER), other)])
+    await world.broker.policies.set(Policy("/", "p", "^other$", ALL))
+    assert topology.names_here() == [OTHER]
+    await world.mirror_all()
+    assert {*topology.names_here()} == {NAME, OTHER}

@@ -14,6 +14,7 @@ from warren.config.values import Endpoint
 from warren.model.logs import configure_logs
 from warren.server.clock import LoopClock
 from warren.server.listener import (
+    VISITS_PER_TURN_MAX,
     AmqpListener,
     ConnectionRegistry,
     connection_limit,
@@ -94,6 +95,35 @@ async def test_a_closed_listener_keeps_its_connections_and_takes_no_more() -> No
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(endpoint.host, endpoint.port)
     writer.close()
+
+
+class Visited:
+    """A connection of a registry that does nothing."""
+
+    def shut_down(self, reason: str) -> None:
+        """Nothing to say."""
+
+    def abort(self) -> None:
+        """Nothing to drop."""
+
+    def close_overdue_channels(self) -> None:
+        """No channels."""
+
+
+async def test_very_many_connections_are_visited_in_slices_and_others_have_their_turn() -> None:
+    count = 2 * VISITS_PER_TURN_MAX + 5
+    registry = ConnectionRegistry(count)
+    connections = [Visited() for _ in range(count)]
+    for connection in connections:
+        registry.add(connection)
+    visited: list[object] = []
+    visiting = asyncio.ensure_future(registry.visit(visited.append))
+    await asyncio.sleep(0)
+    assert len(visited) == VISITS_PER_TURN_MAX
+    gone = next(each for each in connections if each not in visited)
+    registry.remove(gone)
+    await visiting
+    assert {*visited} == {*connections} - {gone}
 
 
 async def test_beyond_the_limit_clients_are_closed_at_once_with_one_log_line() -> None:
