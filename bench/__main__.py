@@ -13,6 +13,7 @@ from typing import Final
 
 from rich.console import Console
 
+from bench.attacks import attacks
 from bench.backlog import MESSAGES, backlogs
 from bench.bodies import bodies
 from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
@@ -41,7 +42,7 @@ from bench.sync import synchronising
 GROUPS: Final = (
     "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "idle-cost", "remote",
     "declare", "cluster-start", "mirrored", "sync", "failover", "pipeline", "ingest", "paging",
-    "fairness",
+    "fairness", "attacks",
 )  # fmt: skip
 
 
@@ -59,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
         f"  {'fairness':<8} another client's confirms while one does something large\n"
+        f"  {'attacks':<8} a tenant's confirms while others attack the broker\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
         f"  {'idle-cost':<8} CPU, calls and wake-ups of a message at 1 to 10 000 msg/s\n"
         f"  {'pipeline':<8} queues as DataFrames: what Spark's source and sink cost\n"
@@ -143,6 +145,8 @@ def measure_clusters(
     tables = []
     if "fairness" in names:
         tables.append(fairness(starters, options.share, say))
+    if "attacks" in names:
+        tables.append(attacks(options.seconds, say))
     if "idle-cost" in names:
         tables += idle_cost(options.seconds, say)
     if "remote" in names:
