@@ -13,6 +13,7 @@ from typing import Final
 
 from rich.console import Console
 
+from bench.attacks import attacks
 from bench.backlog import MESSAGES, backlogs
 from bench.bodies import bodies
 from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
@@ -29,6 +30,7 @@ from bench.ingesting import MESSAGES as INGEST_MESSAGES
 from bench.ingesting import ingesting
 from bench.load import tool
 from bench.many import many
+from bench.many_mirrored import many_mirrored
 from bench.mirrored import mirrored
 from bench.paging import paging
 from bench.pipeline import ROWS, pipeline
@@ -62,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'restart':<8} the time Warren takes to start with many messages, and the memory\n"
         f"  {'scraping':<8} Warren with 20 000 queues while Prometheus looks at it\n"
         f"  {'fairness':<8} another client's confirms while one does something large\n"
+        f"  {'attacks':<8} a tenant's confirms while others attack the broker\n"
         f"  {'idle':<8} start-up time and memory of a broker at rest\n"
         f"  {'idle-cost':<8} CPU, calls and wake-ups of a message at 1 to 10 000 msg/s\n"
         f"  {'many':<8} what 10 000 connections, queues, bindings cost, each and all at once\n"
@@ -73,6 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'declare-mirrored':<8} mirrored queues, 500 by one client and 5 000 by fifty\n"
         f"  {'cluster-start':<8} the time each of three nodes with {QUEUES} queues takes to start\n"
         f"  {'mirrored':<8} a queue with three copies: rate, CPU of all nodes, time of a confirm\n"
+        f"  {'many-mirrored':<8} 500 and 2000 mirrored queues with ten messages a second each\n"
         f"  {'sync':<8} what publishers see while a mirror gets a backlog of {SYNC_MESSAGES:,}\n"
         f"  {'failover':<8} how long publishers wait when a queue's master ends, and what is lost\n"
         f"  {'failover-many':<8} the same for 500 and 2 000 queues, whose master is killed",
@@ -149,30 +153,23 @@ def measure_clusters(
     starters: Sequence[str],
     say: Callable[[str], None],
 ) -> list[Table]:
-    tables = []
-    if "fairness" in names:
-        tables.append(fairness(starters, options.share, say))
-    if "many" in names:
-        tables += many(starters, options.share, say)
-    if "idle-cost" in names:
-        tables += idle_cost(options.seconds, say)
-    if "remote" in names:
-        tables.append(remote(starters, options.repeats, options.seconds, say))
-    if "declare" in names:
-        tables.append(declaring(starters, options.repeats, say))
-    if "declare-mirrored" in names:
-        tables.append(declaring_mirrored(starters, say))
-    if "cluster-start" in names:
-        tables.append(cluster_starts(options.repeats, say))
-    if "mirrored" in names:
-        tables.append(mirrored(starters, options.repeats, options.seconds, say))
-    if "sync" in names:
-        tables.append(synchronising(starters, options.sync_messages, say))
-    if "failover" in names:
-        tables.append(failovers(starters, options.repeats, say))
-    if "failover-many" in names:
-        tables.append(failovers_of_many(starters, say))
-    return tables
+    repeats, seconds = options.repeats, options.seconds
+    measures: dict[str, Callable[[], list[Table]]] = {
+        "fairness": lambda: [fairness(starters, options.share, say)],
+        "many": lambda: many(starters, options.share, say),
+        "attacks": lambda: [attacks(seconds, say)],
+        "idle-cost": lambda: idle_cost(seconds, say),
+        "remote": lambda: [remote(starters, repeats, seconds, say)],
+        "declare": lambda: [declaring(starters, repeats, say)],
+        "declare-mirrored": lambda: [declaring_mirrored(starters, say)],
+        "cluster-start": lambda: [cluster_starts(repeats, say)],
+        "mirrored": lambda: [mirrored(starters, repeats, seconds, say)],
+        "many-mirrored": lambda: [many_mirrored(starters, repeats, seconds, say)],
+        "sync": lambda: [synchronising(starters, options.sync_messages, say)],
+        "failover": lambda: [failovers(starters, repeats, say)],
+        "failover-many": lambda: [failovers_of_many(starters, say)],
+    }
+    return [table for name, run in measures.items() if name in names for table in run()]
 
 
 def heading() -> str:

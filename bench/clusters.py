@@ -119,36 +119,46 @@ class WarrenNodes:
 
 
 @contextmanager
-def warren_nodes() -> Iterator[tuple[WarrenNodes, int]]:
-    """Not started yet; and the process id of their etcd."""
+def etcd(directory: Path) -> Iterator[tuple[int, int]]:
+    """One member on its own: the port for its clients, and its process id."""
     program = shutil.which("etcd")
     if program is None:
         raise NotInstalled("etcd (Debian: apt-get install etcd-server)")
+    port, peer_port = free_port(), free_port()
+    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    process = spawn(
+        [
+            program, "--name", "etcd", "--data-dir", str(directory / "etcd"),
+            "--listen-client-urls", client, "--advertise-client-urls", client,
+            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", f"etcd={peer}", "--log-level", "warn", "--logger", "zap",
+            *ETCD_LIMITS,
+        ],
+        directory / "etcd.log",
+    )  # fmt: skip
+    try:
+        yield port, process.pid
+    finally:
+        stop(process.pid)
+
+
+@contextmanager
+def warren_nodes() -> Iterator[tuple[WarrenNodes, int]]:
+    """Not started yet; and the process id of their etcd."""
     with TemporaryDirectory(prefix="warren-bench-") as name, ExitStack() as stack:
-        directory, port, peer_port = Path(name), free_port(), free_port()
-        client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
-        etcd = spawn(
-            [
-                program, "--name", "etcd", "--data-dir", str(directory / "etcd"),
-                "--listen-client-urls", client, "--advertise-client-urls", client,
-                "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                "--initial-cluster", f"etcd={peer}", "--log-level", "warn", "--logger", "zap",
-                *ETCD_LIMITS,
-            ],
-            directory / "etcd.log",
-        )  # fmt: skip
-        stack.callback(stop, etcd.pid)
+        directory = Path(name)
+        port, pid = stack.enter_context(etcd(directory))
         nodes = WarrenNodes(directory, port)
         stack.callback(nodes.stop)
-        yield nodes, etcd.pid
+        yield nodes, pid
 
 
 @contextmanager
 def warren_cluster() -> Iterator[Cluster]:
-    with warren_nodes() as (nodes, etcd):
+    with warren_nodes() as (nodes, etcd_pid):
         brokers = nodes.start(together=False)
         operator = WarrenOperator(brokers[0].http_port)
-        yield Cluster("Warren", brokers, operator, (etcd,), nodes.etcd_port)
+        yield Cluster("Warren", brokers, operator, (etcd_pid,), nodes.etcd_port)
 
 
 @contextmanager

@@ -143,6 +143,39 @@ AMQP: Final = {
     **dict.fromkeys(_OF_THE_CHANNEL, ""),
 }
 
+# The page, but for what is open to everybody: the audience of `GET PATH` and `POST PATH`. Things
+# in a virtual host that is not the user's are shown to administrators, and their messages are not.
+_PAGES: Final = {
+    "any tag": """
+        GET:/ GET:/index.html GET:/connections GET:/connections/{connection} GET:/channels
+        POST:/connections/{connection}/close GET:/channels/{channel} GET:/exchanges GET:/queues
+        GET:/dead-letters GET:/policies GET:/policies/explain GET:/streams POST:/logout""",
+    "monitors": "GET:/overview/plots GET:/nodes GET:/nodes/{node}",
+    "tenants": """
+        GET:/exchanges/{vhost}/{exchange} GET:/queues/{vhost}/{queue}
+        GET:/queues/{vhost}/{queue}/explain POST:/exchanges POST:/exchanges/{vhost}/{exchange}/bind
+        POST:/exchanges/{vhost}/{exchange}/delete POST:/exchanges/{vhost}/{exchange}/publish
+        POST:/exchanges/{vhost}/{exchange}/unbind POST:/queues POST:/queues/{vhost}/{queue}/bind
+        POST:/queues/{vhost}/{queue}/delete POST:/queues/{vhost}/{queue}/get
+        POST:/queues/{vhost}/{queue}/move POST:/queues/{vhost}/{queue}/publish
+        POST:/queues/{vhost}/{queue}/purge POST:/queues/{vhost}/{queue}/unbind
+        POST:/dead-letters/{vhost}/{queue}/redrive POST:/streams/{vhost}/{queue}/groups
+        POST:/streams/{vhost}/{queue}/groups/delete""",
+    "tenants only": """
+        GET:/queues/{vhost}/{queue}/browse GET:/dead-letters/{vhost}/{queue}/preview""",
+    "policymakers": "POST:/policies POST:/policies/dry-run POST:/policies/delete",
+    "administrators": """
+        GET:/admin GET:/admin/definitions POST:/admin/definitions POST:/admin/users
+        POST:/admin/users/delete POST:/admin/permissions POST:/admin/permissions/delete
+        POST:/admin/vhosts POST:/admin/vhosts/delete POST:/admin/limits POST:/nodes/{node}/limits
+        POST:/nodes/{node}/maintenance POST:/queues/{vhost}/{queue}/sync""",
+}
+PAGES_FOR: Final = {
+    place.replace(":", " ", 1): audience
+    for audience, places in _PAGES.items()
+    for place in places.split()
+}
+
 OPEN_PAGES: Final = {
     "/static/{file}",
     "/static/{folder}/{file}",

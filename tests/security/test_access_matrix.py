@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 
@@ -23,6 +24,7 @@ from security.access_rules import (
     HTTP_CHANGES,
     HTTP_RIGHTS,
     OPEN_PAGES,
+    PAGES_FOR,
     TAGS,
 )
 from security.page_client import ask_page, log_in_to_page
@@ -45,6 +47,23 @@ ABOUT_THINGS: Final = [
     for method, path in REQUESTS
     if HTTP.get(path) == "tenants" and re.search(r"\{(queue|exchange|source)\}", path)
 ]
+USES: Final = [
+    f"{method} {page.path}"
+    for page in PAGES
+    for method, handler in (("GET", page.get), ("POST", page.post))
+    if handler is not None and not page.is_open
+]
+# Pages about a virtual host: it stands in the path, or in the form.
+OF_A_VHOST: Final = [
+    use for use in USES if "{vhost}" in use or PAGES_FOR.get(use) in ("tenants", "policymakers")
+]
+FORM: Final = {
+    "name": "missing", "user": "missing", "group": "missing", "source": "missing",
+    "destination": "missing", "properties_key": "~", "routing_key": "", "type": "fanout",
+    "pattern": "^missing$", "key": "max-length", "value": "1", "count": "1", "kind": "queue",
+    "limit": "max-queues", "password": "x", "file": "{}", "watermark": "1GB", "offset": "0",
+    "payload": "x", "definition": "{}", "apply_to": "queues", "priority": "0",
+}  # fmt: skip
 NAMES: Final = {
     "queue": "q", "exchange": "x", "source": "x", "kind": "q", "destination": "q",
     "properties_key": "~", "group": "g", "port": "1", "within": "1", "unit": "days",
@@ -86,6 +105,13 @@ class World:
         api.must(api.post("bindings", OWN, "e", "x", "q", "q", body={}))
         api.must(api.put("warren", "streams", OWN, "s", "groups", "g", body={"offset": 0}))
 
+    def prepare_other(self) -> None:
+        """In the virtual host of others there is the same to see."""
+        self.prepare()
+        self.api.must(self.api.put("permissions", OTHER, "guest", body=dict.fromkeys(RIGHTS, ".*")))
+        self.api.must(self.api.put("exchanges", OTHER, "x", body={"type": "fanout"}))
+        self.api.must(self.api.put("queues", OTHER, "q", body={"durable": True}))
+
 
 @pytest.fixture(scope="module")
 def world(broker: BrokerProcess) -> World:
@@ -100,6 +126,8 @@ def world(broker: BrokerProcess) -> World:
         rows[f"only-{right}"] = ("management", {**dict.fromkeys(RIGHTS, ""), right: ".*"})
     rows["only-write-read"] = ("management", {**everything, "configure": ""})
     rows["only-"] = ("management", dict.fromkeys(RIGHTS, ""))
+    for tag in TAGS:  # no tag stands for a right
+        rows[f"{tag}-without-rights"] = (tag.replace("none", ""), dict.fromkeys(RIGHTS, ""))
     for name, (tags, rights) in rows.items():
         api.must(api.put("users", name, body={"password": "secret", "tags": tags}))
         api.must(api.put("permissions", OWN, name, body=rights))
@@ -147,6 +175,8 @@ def test_rights_decide_about_queues_and_exchanges(world: World, method: str, pat
     assert answer.status not in (401, 404) or path.endswith("/move"), answer
 
 
+# Old methods that the client of these tests cannot write; they take no right.
+NOT_WRITTEN: Final = ("Access.Request", "Basic.RecoverAsync")
 FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Exchange.Declare": {"exchange": "new", "type": "fanout"},
     "Exchange.Delete": {"exchange": "x"},
@@ -170,7 +200,7 @@ def code_of(broker: BrokerProcess, user: str, method: str) -> int:
         if method == "Basic.Publish":
             client.send_bytes(client.publish_frames(1, b"", exchange="x", routing_key=""))
         else:
-            client.send(1, method.lower(), **FIELDS[method])
+            client.send(1, method.lower(), **FIELDS.get(method, {}))
         while True:
             try:
                 frame = client.receive()
@@ -193,6 +223,34 @@ def test_rights_decide_about_methods_of_amqp(
     assert code_of(broker, f"only-{'-'.join(needed)}", method) == 0
 
 
+@pytest.mark.parametrize("method", [name for name, rights in AMQP.items() if rights])
+def test_no_tag_stands_for_a_right_in_amqp(
+    world: World, broker: BrokerProcess, method: str
+) -> None:
+    world.prepare()
+    codes = {tag: code_of(broker, f"{tag}-without-rights", method) for tag in TAGS}
+    assert codes == dict.fromkeys(TAGS, 403)
+
+
+@pytest.mark.parametrize("method", [n for n in AMQP if not AMQP[n] and n not in NOT_WRITTEN])
+def test_methods_about_the_channel_itself_take_no_right(
+    world: World, broker: BrokerProcess, method: str
+) -> None:
+    """What they refer to may be missing (406), or what they do (540); no right is."""
+    assert code_of(broker, "none-without-rights", method) != 403
+
+
+@pytest.mark.parametrize("request_", HTTP_RIGHTS)
+def test_no_tag_stands_for_a_right_in_the_api(world: World, request_: str) -> None:
+    world.prepare()
+    method, path = request_.split()
+    path = path.replace("/streams/{vhost}/{queue}", "/streams/{vhost}/s")
+    for tag in TAGS[1:]:
+        answer = world.ask(f"{tag}-without-rights", method, path, OWN, missing=False)
+        is_refused = answer.status == 401 or "ACCESS_REFUSED" in str(answer.body)
+        assert is_refused, f"{tag}: {answer}"
+
+
 @pytest.mark.parametrize("tag", TAGS)
 def test_no_tag_opens_another_virtual_host_to_amqp(
     world: World, broker: BrokerProcess, tag: str
@@ -208,6 +266,54 @@ def test_no_tag_opens_another_virtual_host_to_amqp(
 
 def test_pages_that_need_no_session_are_those_few() -> None:
     assert {page.path for page in PAGES if page.is_open} == OPEN_PAGES
+
+
+def test_every_page_has_a_rule() -> None:
+    assert set(USES) == set(PAGES_FOR)
+
+
+@pytest.fixture(scope="module")
+def sessions(world: World, broker: BrokerProcess) -> dict[str, tuple[str, str]]:
+    """A cookie and a token for forms, for each tag that may sign in."""
+    found = {}
+    for tag in TAGS[1:]:
+        cookie = log_in_to_page(broker.http_port, tag, "secret").cookie
+        found[tag] = cookie, ask_page(broker.http_port, "GET", "/queues", cookie=cookie).token
+    return found
+
+
+def page_address(use: str, vhost: str) -> str:
+    """What a form is about is missing, so that nothing changes; what is shown is there."""
+    names = {**NAMES, "vhost": vhost, "node": "missing"}
+    if use.startswith("POST"):
+        names |= {"queue": "missing", "exchange": "missing"}
+    return re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], match[1]), use.partition(" ")[2])
+
+
+@pytest.mark.parametrize("use", USES)
+def test_tags_and_virtual_hosts_decide_who_may_see_and_use_a_page(
+    world: World, broker: BrokerProcess, sessions: dict[str, tuple[str, str]], use: str
+) -> None:
+    """Administrators are not tried with changes, as above."""
+    if use == "POST /logout":
+        return
+    world.prepare_other()
+    method = use.partition(" ")[0]
+    in_own, in_other = AUDIENCES[PAGES_FOR[use]]
+    found, expected = {}, {}
+    for vhost, tags in ((OWN, in_own), (OTHER, in_other if use in OF_A_VHOST else in_own)):
+        for tag, (cookie, token) in sessions.items():
+            if method == "POST" and tag == "administrator":
+                continue
+            form = urlencode({**FORM, "csrf": token, "vhost": vhost}).encode()
+            raw = form if method == "POST" else None
+            answer = ask_page(
+                broker.http_port, method, page_address(use, vhost), raw, cookie=cookie
+            )
+            assert answer.status < 500, answer.text
+            found[tag, vhost] = answer.status not in (401, 403)
+            expected[tag, vhost] = tag in tags
+    assert found == expected
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if not p.is_open], ids=lambda p: p.path)

@@ -64,3 +64,18 @@ def test_a_message_of_some_hundred_kilobytes_is_published_from_the_page(
         )
     )  # fmt: skip
     assert [message["payload_bytes"] for message in got] == [500_000]
+
+
+def test_only_administrators_upload_files_that_fill_the_memory(
+    broker: BrokerProcess, api: Api
+) -> None:
+    api.must(api.put("users", "viewer", body={"password": "secret", "tags": "management"}))
+    head = b'--edge\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
+    form = head + b"x" * 12_000_000 + b"\r\n--edge--\r\n"
+    found = {}
+    for user, password in (("viewer", "secret"), ("guest", "guest")):
+        cookie = log_in_to_page(broker.http_port, user, password).cookie
+        headers = {"cookie": cookie, "content_type": "multipart/form-data; boundary=edge"}
+        answer = ask_page(broker.http_port, "POST", "/admin/definitions", form, **headers)
+        found[user] = answer.status
+    assert found == {"viewer": 413, "guest": 403}, "the administrator's form lacks its token"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from warren.management.errors import bad_request
-from warren.management.json_slices import NotJson, decode_json
+from warren.management.json_slices import NotJson, TooManyValues, decode_json
 from warren.management.json_types import Json, JsonObject
 
 BODY_BYTES_MAX: Final = 1_000_000
@@ -73,6 +73,8 @@ async def parse_body(raw: bytes) -> Body:
         return Body({})
     try:
         value = await decode_json(raw)
+    except TooManyValues as error:
+        raise bad_request(f"the request body has {error}") from None
     except NotJson:
         raise bad_request("not_json") from None
     if isinstance(value, dict):

@@ -7,7 +7,7 @@ may take any way to the answer:
 - most patterns are a prefix, a suffix or nothing but `.*`: a comparison of bytes will do;
 - RE2 takes linear time, whatever the pattern; it has no look-around and no references;
 - looking ahead at the beginning (`^(?!amq\\.)`) is two questions to RE2, and linear, too;
-- all else backtracks, in the `regex` package, which ends a match after MATCH_CPU_S_MAX.
+- all else backtracks, in the `regex` package, which ends a match after `match_limit`.
 
 RE2 and `regex` are imported when a pattern needs them: together they cost 5 MB.
 """
@@ -42,6 +42,8 @@ from warren.model.pcre_nodes import (
 # What one match may take in an engine that backtracks, in seconds of this process's CPU time: it
 # goes by the processor's clock, so that a busy machine makes no pattern slow.
 MATCH_CPU_S_MAX: Final = 0.02
+# The same while patterns keep running into that limit (`MatchLimit.is_short`).
+SHORT_MATCH_CPU_S_MAX: Final = 0.001
 # A larger one takes too long to compile; in bytes as PCRE would compile it.
 BACKTRACKING_BYTES_MAX: Final = 4096
 # No name and no routing key is that long, so a pattern that needs more matches none.
@@ -58,12 +60,25 @@ class _NotLinear(Exception):
     """RE2 has no such thing."""
 
 
+class MatchLimit:
+    """CPU time that one match may take in an engine that backtracks, now."""
+
+    is_short = False
+
+    @property
+    def cpu_s(self) -> float:
+        return SHORT_MATCH_CPU_S_MAX if self.is_short else MATCH_CPU_S_MAX
+
+
+match_limit: Final = MatchLimit()
+
+
 class Effort(Enum):
     """Time that a search may take."""
 
     NONE = "none"
     LINEAR = "linear"
-    # It raises TimeoutError after MATCH_CPU_S_MAX.
+    # It raises TimeoutError after `match_limit`.
     UNKNOWN = "unknown"
 
 
@@ -215,7 +230,7 @@ def _backtracking(node: Node) -> Search:
     except RecursionError:
         raise NoEngine("it is too deeply nested for Warren") from None
     search = compiled.search
-    return lambda octets: search(octets, timeout=MATCH_CPU_S_MAX) is not None
+    return lambda octets: search(octets, timeout=match_limit.cpu_s) is not None
 
 
 def _refers(node: Node) -> bool:

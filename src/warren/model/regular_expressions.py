@@ -12,6 +12,10 @@ tried, it is logged, and `problem` says so. The same goes for one that is merely
 up its budget: a name is worth NAME_CPU_S, what a match takes beyond is charged, and the charges of
 a pattern, or of all patterns together, may not exceed theirs within WINDOW_S.
 
+A tenant can send one such pattern after the other. So when matches have run into the limit for
+LONG_MATCHES_CPU_S_MAX within WINDOW_S, the limit is a twentieth until that window is over: two
+hundred times what sound patterns take.
+
 A pattern that can take long is tried before it is set: with names made from itself that are hard
 for it (`require_pattern`), and by the caller with the names that there are (`require`).
 """
@@ -36,7 +40,7 @@ from warren.model.pcre_nodes import (
     example,
 )
 from warren.model.pcre_syntax import parse
-from warren.model.regular_expression_engines import MATCH_CPU_S_MAX, Effort, NoEngine, choose_engine
+from warren.model.regular_expression_engines import Effort, NoEngine, choose_engine, match_limit
 
 PATTERN_BYTES_MAX: Final = 16_384
 # CPU time that matching one name may take without being charged: ten times what is usual.
@@ -44,6 +48,8 @@ NAME_CPU_S: Final = 20e-6
 # What may be charged to one pattern, and to all together, within the window.
 PATTERN_CPU_S_MAX: Final = 0.1
 ALL_PATTERNS_CPU_S_MAX: Final = 0.5
+# What matches that run into the limit may take within the window before the limit is shortened.
+LONG_MATCHES_CPU_S_MAX: Final = 0.06
 WINDOW_S: Final = 10.0
 
 NAME_BYTES_MAX: Final = 255
@@ -80,6 +86,7 @@ class _Charges:
 
 
 _of_all: Final = _Charges()
+_of_long_matches: Final = _Charges()
 
 
 class RegularExpression:
@@ -127,13 +134,16 @@ class RegularExpression:
         return _hard_names(self._node)
 
     def _search_within_limits(self, octets: bytes) -> bool:
+        if self.can_take_long:
+            _adapt_limit(0.0)
         begun = time.perf_counter()
         try:
             found = self._search(octets)
         except TimeoutError:
-            _of_all.add(time.monotonic(), MATCH_CPU_S_MAX)
-            limit_ms = round(MATCH_CPU_S_MAX * 1000)
-            self._give_up(f"it takes more than {limit_ms} ms to match a name", octets)
+            spent_s = match_limit.cpu_s
+            _of_all.add(time.monotonic(), spent_s)
+            _adapt_limit(spent_s)
+            self._give_up(f"it takes more than {spent_s * 1000:g} ms to match a name", octets)
             return False
         if time.perf_counter() - begun > NAME_CPU_S:
             self._charge(octets)
@@ -167,6 +177,12 @@ class RegularExpression:
             name=octets.decode(errors="replace"),
             reason=problem,
         )
+
+
+def _adapt_limit(spent_s: float) -> None:
+    """Count a match that ran into its limit, and choose the limit of the next one."""
+    long_s = _of_long_matches.add(time.monotonic(), spent_s)
+    match_limit.is_short = long_s >= LONG_MATCHES_CPU_S_MAX
 
 
 def _never(octets: bytes) -> bool:

@@ -4,6 +4,9 @@ uvicorn waits for ever for the rest of a request, and counts such connections ag
 a thousand of them would shut out everybody. Here
 
 - a request's head must be complete 10 s after it began, and a body must go on at 1 kB/s at least;
+- one large piece is read per turn of the event loop: uvloop by itself reads 32 of them, 8 MB;
+- the rest of a body that has been answered (413, 401) is read without being parsed, so that the
+  client gets to the answer, and not for ever;
 - when there are too many connections, one that owes the rest of its request, or has none under
   way, is closed for each that comes: the one that has been waiting longest.
 
@@ -34,6 +37,14 @@ HEAD_S_MAX: Final = 10.0
 """Also the period in which a body must bring BODY_BYTES_MIN."""
 BODY_BYTES_MIN: Final = 10_000
 LOOK_S: Final = 2.5
+# After a piece of this size others have their turn before the next one is read.
+LARGE_PIECE_BYTES: Final = 65_536
+# What is parsed of a body after its answer, so that the connection can be used again, and what is
+# read of it at all.
+UNWANTED_PARSED_BYTES_MAX: Final = 100_000
+UNWANTED_BYTES_MAX: Final = 16_000_000
+# After each large piece of that, so that senders of nothing but large bodies get slow.
+UNWANTED_PAUSE_S: Final = 0.01
 
 _log = EventLog("management")
 
@@ -45,6 +56,8 @@ class HttpProtocol(H11Protocol):
     _is_body_awaited = False
     _received = 0
     _received_before = 0
+    _unwanted = 0
+    _is_lingering = False
     _look_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -61,11 +74,44 @@ class HttpProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        super().data_received(data)
-        self._note_progress()
+        if self._is_lingering or self._is_answered_early():
+            self._count_unwanted(len(data))
+        if not self._is_lingering:
+            super().data_received(data)
+            self._note_progress()
+        if len(data) >= LARGE_PIECE_BYTES:
+            self._let_others_read()
+
+    def _let_others_read(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_later(UNWANTED_PAUSE_S if self._is_lingering else 0, self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _is_answered_early(self) -> bool:
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+
+    def _count_unwanted(self, size: int) -> None:
+        self._unwanted += size
+        if self._unwanted > UNWANTED_BYTES_MAX:
+            self._end("the rest of a body that was answered is too long")
+        elif self._unwanted > UNWANTED_PARSED_BYTES_MAX and not self._is_lingering:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Say no more, and read on: a socket closed while bytes come would take the answer back."""
+        self._is_lingering = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self._end("the rest of a body that was answered is long")
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._unwanted = 0
         self._note_progress()
 
     def send_400_response(self, msg: str) -> None:

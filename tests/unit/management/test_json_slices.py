@@ -15,6 +15,7 @@ from warren.management.json_slices import (
     AT_ONCE_BYTES_MAX,
     VALUES_PER_SLICE,
     NotJson,
+    TooManyValues,
     _in_slices,
     decode_json,
 )
@@ -81,3 +82,15 @@ async def test_a_list_and_what_is_very_large_are_decoded_in_slices(
     assert await decode_json(json.dumps({"a": numbers}).encode()) == {"a": numbers}
     with pytest.raises(NotJson):
         await decode_json(json.dumps({"a": numbers}).encode() + b"x")
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[" + b"[]," * 20_000 + b"[]]", b'{"a":[' + b"1," * 20_000 + b"1]}"]
+)
+async def test_a_body_with_very_many_values_is_refused_before_they_are_all_in_memory(
+    monkeypatch: pytest.MonkeyPatch, raw: bytes
+) -> None:
+    await decode_json(raw)
+    monkeypatch.setattr(json_slices, "VALUES_MAX", 10_000)
+    with pytest.raises(TooManyValues, match="more than 10,000 values"):
+        await decode_json(raw)

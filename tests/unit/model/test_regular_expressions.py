@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
 from erlang_patterns import ask_erlang, has_erlang, read_table
 from warren.model import regular_expressions
+from warren.model.regular_expression_engines import MATCH_CPU_S_MAX
 from warren.model.regular_expressions import (
     PATTERN_BYTES_MAX,
     InvalidPattern,
@@ -39,6 +41,12 @@ OTHER_WORDS = ("(?P>n)", "(?&n)", "(?1)", "(?R)", "(?0)", "(?-1)", "\\g{", "\\g{
 # Not tried with names that are hard for it when it is set, since the first alternative does.
 SLOW = "q(?!x)([ab]c|bc)+$"
 HARD_NAME = "q" + "bc" * 120 + "!"
+
+
+@pytest.fixture(autouse=True)
+def no_charges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow matches of other tests do not shorten the limit."""
+    monkeypatch.setattr(regular_expressions, "_of_long_matches", regular_expressions._Charges())
 
 
 def answer(pattern: str) -> str:
@@ -106,6 +114,25 @@ def test_a_pattern_that_took_too_long_once_is_not_tried_again(
     assert compiled.problem == "it takes more than 20 ms to match a name"
     assert [record.getMessage() for record in caplog.records] == ["pattern given up"]
     assert not compiled.matches_name("qbc")
+
+
+def test_while_patterns_run_into_the_limit_it_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a tenant could hold the node up with one slow pattern after the other."""
+    monkeypatch.setattr(regular_expressions, "WINDOW_S", 600.0)
+    begun = time.thread_time()
+    problems = []
+    for number in range(100):
+        compiled = RegularExpression(f"{number}|{SLOW}")
+        assert not compiled.matches_name(HARD_NAME)
+        problems.append(compiled.problem)
+    assert time.thread_time() - begun < 100 * MATCH_CPU_S_MAX / 4
+    assert set(problems[:3]) == {"it takes more than 20 ms to match a name"}
+    assert set(problems[3:]) == {"it takes more than 1 ms to match a name"}
+    assert RegularExpression(SLOW).matches_name("qbc"), "sound names take much less"
+    monkeypatch.setattr(regular_expressions, "WINDOW_S", 0.0)
+    compiled = RegularExpression(SLOW)
+    assert not compiled.matches_name(HARD_NAME)
+    assert compiled.problem == "it takes more than 20 ms to match a name"
 
 
 def test_a_pattern_that_is_merely_slow_uses_up_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:

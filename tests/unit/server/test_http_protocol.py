@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
@@ -19,7 +21,7 @@ WAIT_S = 30.0
 
 
 class Application:
-    """Answers what it was sent; requests to /held wait until `go` is set."""
+    """Answers what it was sent, /held once `go` is set, and /unread without reading it."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -29,6 +31,10 @@ class Application:
         if scope["path"] == "/held":
             self.held.put_nowait(scope["path"])
             await self.go.wait()
+        if scope["path"] == "/unread":
+            await send({"type": "http.response.start", "status": 413, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
         body = b""
         while True:
             message = await receive()
@@ -163,3 +169,64 @@ async def test_requests_beyond_the_limit_are_refused_but_for_the_readiness_check
     application.go.set()
     for writer in writers:
         writer.close()
+
+
+LARGE = 10_000_000
+LARGE_REQUEST = b"POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % LARGE
+
+
+async def write_large_body(writer: asyncio.StreamWriter) -> None:
+    for _ in range(100):
+        writer.write(b"b" * (LARGE // 100))
+        await writer.drain()
+
+
+async def test_a_refusal_of_a_large_body_gets_to_a_client_that_sends_all_of_it_first(
+    port: int,
+) -> None:
+    reader, writer = await send(port, LARGE_REQUEST)
+    async with asyncio.timeout(WAIT_S):
+        await write_large_body(writer)
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 413")
+    writer.close()
+
+
+async def test_a_body_is_not_read_for_ever_after_its_refusal(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "UNWANTED_BYTES_MAX", LARGE // 5)
+    _, writer = await send(port, LARGE_REQUEST)
+    async with asyncio.timeout(WAIT_S):
+        with pytest.raises(ConnectionError):
+            await write_large_body(writer)
+    writer.close()
+
+
+async def test_a_large_body_is_read_piece_by_piece_with_turns_for_others_in_between(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all that is in the socket, one piece a turn."""
+    turn, reads = 0, Counter[int]()
+    read = http_protocol.HttpProtocol.data_received
+
+    def counted(self: http_protocol.HttpProtocol, data: bytes) -> None:
+        reads[turn] += 1
+        read(self, data)
+
+    monkeypatch.setattr(http_protocol.HttpProtocol, "data_received", counted)
+    sender = socket.create_connection(("127.0.0.1", port))
+    sent = asyncio.create_task(asyncio.to_thread(_send_all, sender))
+    while not sent.done():
+        turn += 1
+        await asyncio.sleep(0)
+    assert await sent == b"HTTP/1.1 413"
+    sender.close()
+    assert sum(reads.values()) > 10, "it did not come at once"
+    assert max(reads.values()) == 1
+
+
+def _send_all(sender: socket.socket) -> bytes:
+    sender.settimeout(WAIT_S)
+    sender.sendall(LARGE_REQUEST + b"b" * LARGE)
+    return sender.recv(12)
