@@ -7,7 +7,7 @@ test puts, and links to them are `LinkClient`s that a test connects to whatever 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,10 @@ class ShellWorld:
 
     def node_disconnected(self, session: Session) -> None:
         self.links.askers.pop(session.node).lost()
+
+    def are_clean(self, key: str, nodes: Iterable[str]) -> bool:
+        """So queues begin alone, and have their mirrors invited."""
+        return False
 
     def publish_state(self) -> None:
         self.events.append("state published")

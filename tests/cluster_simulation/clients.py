@@ -272,4 +272,9 @@ class Client:
         queue = None if self.connection is None else self.connection.queue
         if isinstance(queue, Queue) and self.process.tenure.holds():
             self.process.world.witness.purged(self.process)
-            self.process.loop.run(queue.purge)
+            self.process.loop.run(self._purge, queue)
+
+    def _purge(self, queue: Queue) -> None:
+        answer = queue.purge()
+        if not isinstance(answer, int):
+            self.process.spawn(answer)

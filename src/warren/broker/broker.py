@@ -17,7 +17,6 @@ from warren.broker.activity import Activity
 from warren.broker.event_admin import EventAdmin
 from warren.broker.event_exchange import EventExchange
 from warren.broker.events import EventBus
-from warren.broker.next_turn import NextTurn
 from warren.broker.parameter_operations import ParameterOperations
 from warren.broker.placement import Placement
 from warren.broker.policy_operations import PolicyOperations
@@ -35,6 +34,7 @@ from warren.metadata.store import (
     Record,
 )
 from warren.model.clock import Clock
+from warren.model.next_turn import NextTurn
 
 # In this order a thing comes after all that it stands on.
 _LOADED: Final = (

@@ -9,11 +9,11 @@ import pytest
 
 from broker_world import BrokerWorld
 from topology_samples import binding, exchange, queue, table, to_exchange, typed
-from warren.broker.next_turn import NextTurn
 from warren.metadata.codec import encode_record
 from warren.metadata.keys import binding_key, queue_key
 from warren.metadata.store import Put, Record
 from warren.metadata.view import Entry
+from warren.model.next_turn import NextTurn
 
 
 async def test_durable_things_survive_as_they_were_declared(tmp_path: Path) -> None:

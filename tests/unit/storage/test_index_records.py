@@ -20,6 +20,7 @@ from warren.storage.index.index_format import (
     PUBLISH,
     QUEUE,
     SEGMENT_MAGIC,
+    SEQUENCE_MAX,
     STORED,
     TRANSIENT,
     DamagedHeader,
@@ -182,6 +183,15 @@ def test_a_body_that_looks_like_a_record_is_not_taken_for_one(twin: ModuleType) 
     data[0] ^= 1
     records, _, damage = twin.scan(bytes(data), 0, SALT)
     assert [(record.kind, record.sequence) for record in records] == [(PUBLISH, 1)]
+    assert len(damage) == 1
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_the_last_number_there_is_has_no_successor_and_is_damage(twin: ModuleType) -> None:
+    last = SEQUENCE_MAX + 1
+    data = fill(twin, [make(b"x", last - 1), make(b"x", last), make(b"x", 7)])
+    records, _, damage = twin.scan(data, 0, SALT)
+    assert [record.sequence for record in records] == [last - 1, 7]
     assert len(damage) == 1
 
 

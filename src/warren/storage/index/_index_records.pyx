@@ -9,7 +9,7 @@ if those are the same, as those of one publisher are.
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, UINT64_MAX, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from warren.storage.disk._checksum cimport crc32c_update
@@ -61,6 +61,7 @@ assert ACK_BYTES == HEAD_BYTES + index_format.ACK_FIELDS.size
 assert NUMBER_BYTES == HEAD_BYTES + index_format.NUMBER.size
 assert LOCATION_BYTES == index_format.LOCATION.size
 assert STORE_FILE_MAX == index_format.STORE_FILE_MAX
+assert UINT64_MAX == index_format.SEQUENCE_MAX + 1
 assert RECORD_BYTES_MAX == index_format.RECORD_BYTES_MAX
 assert (STATE_GATHERED, STATE_WRITING, STATE_JOURNALED, STATE_SEGMENTED, STATE_SCATTERING) == (
     states.GATHERED, states.WRITING, states.JOURNALED, states.SEGMENTED, states.SCATTERING,

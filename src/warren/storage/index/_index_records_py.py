@@ -24,6 +24,7 @@ from warren.storage.index.index_format import (
     PUBLISH_FIELDS,
     QUEUE,
     RECORD_BYTES_MAX,
+    SEQUENCE_MAX,
     STORE_FILE_MAX,
     STORED,
     TRANSIENT,
@@ -274,7 +275,7 @@ def _take_fields(record: Record, data: bytes, route_key_bytes: int) -> bool:
     needed = 0
     if record.kind == PUBLISH:
         needed = PUBLISH_FIELDS.size + (LOCATION.size if record.flags & STORED else 0)
-        if room < needed:
+        if room < needed or record.sequence > SEQUENCE_MAX:
             return False
         record.expires_at_ms, raw_bytes, record.size = PUBLISH_FIELDS.unpack_from(data, at)
         if not record.flags & STORED:

@@ -32,6 +32,8 @@ cdef bint has_its_fields(const uint8_t* p, uint32_t length) noexcept nogil:
     cdef bint is_stored = (p[9] & FLAG_STORED) != 0
     if p[8] == KIND_PUBLISH:
         needed = PUBLISH_BYTES
+        if get64(p + 16) == UINT64_MAX:
+            return False  # there is no number after it
         if not is_stored and length >= PUBLISH_BYTES:
             needed += <uint64_t>get16(p + 10) + get32(p + 32) + get32(p + 36)
     elif p[8] == KIND_ACK or p[8] == KIND_FILE_START:

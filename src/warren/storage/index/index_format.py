@@ -55,6 +55,8 @@ NUMBER: Final = Struct("<Q")
 
 STORE_FILE_MAX: Final = 0x7FFF_FFFF
 """Messages in memory have 31 bits for the number of their file."""
+SEQUENCE_MAX: Final = (1 << 64) - 2
+"""The number after a message's has to be a number, too."""
 ALIGNMENT: Final = 8
 RECORD_BYTES_MAX: Final = 1 << 28
 
