@@ -29,6 +29,7 @@ from bench.scenarios import DURABLE
 
 LOADS: Final = (
     (1, 1), (1, 10), (1, 100), (1, 1000), (1, 10_000), (50, 500), (50, 5000), (500, 5000),
+    (2000, 2000),
 )  # fmt: skip
 """Queues, and messages per second of all of them."""
 MIRRORED_RATE_MAX: Final = 5000
@@ -171,8 +172,9 @@ def _add_row(
     with traced(pids, counts):
         watched = measure(broker, options.split())
     before = usage_of(pids)
-    found = measure(broker, f"{options} --delete-after".split())
+    found = measure(broker, options.split())
     used = usage_of(pids).since(before)
+    run(broker, f"{named} --publish-only --count 1 --delete-after".split())
     messages = max(found.rate * seconds, 1)
     calls = [f"{n / max(watched.rate * seconds, 1):.2f}" for each in counts for n in each]
     table.rows.append(

@@ -25,7 +25,7 @@ from warren.replication.classic.master import MasterBacking
 from warren.replication.classic.outbox import LATER, NOW
 from warren.replication.replica import Replica
 
-SOON_MS: Final = 5
+SOON_MS: Final = 4
 LATER_MS: Final = 150
 """Removals go after at least so long, and at most twice as long."""
 ALONE_MAX: Final = 256

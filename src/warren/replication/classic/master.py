@@ -1,8 +1,8 @@
 """The master's copy: a backing queue around the one that keeps the messages.
 
-It does what it is asked and notes what the mirrors have to be told (`instructions`); the notes of a
-turn are one batch, which goes round the ring when the turn ends. Publishers hear of a message when
-its batch is safe here and with every mirror of the in-sync set (`batch`).
+It does what it is asked and notes what the mirrors have to be told (`instructions`); the notes are
+one batch, which goes round the ring with those of other queues (`cluster/gathering`). Publishers
+hear of a message when its batch is safe here and with every mirror of the in-sync set (`batch`).
 
 A batch costs each node a frame, a wake-up and a sync of its disk, whether it brings one message or
 a hundred. So while one is under way the next one waits for it, but not for long.

@@ -51,7 +51,8 @@ class UnderWay:
         if number <= self.held_by.get(member, NOTHING_HELD):
             return False
         self.held_by[member] = number
-        self._settle()
+        if self._batches and number >= self._batches[0].number:
+            self._settle()
         return True
 
     def set_in_sync(self, members: Iterable[str]) -> None:
@@ -69,8 +70,10 @@ class UnderWay:
         self.credit.release(self.credit.bytes_used)
 
     def _settle(self) -> None:
-        everywhere = self.held_everywhere()
         batches = self._batches
+        if not batches:
+            return
+        everywhere = self.held_everywhere()
         while batches and (everywhere is None or batches[0].number <= everywhere):
             batch = batches.popleft()
             self._owed_bytes += batch.size
