@@ -18,12 +18,13 @@ from warren.channels.retry_while_moving import ask
 from warren.channels.settling import (
     SETTLED_AT_ONCE_MAX,
     Settlement,
-    first_unsettled,
+    is_much,
     nack_in_slices,
     queues_of,
     recover_in_slices,
     require_may_return,
     settle,
+    tags_between,
 )
 from warren.model.errors import SoftError, not_allowed, not_implemented, precondition_failed
 from warren.queues.arguments import QueueType, consumer_priority, validate_consumer_arguments
@@ -223,11 +224,12 @@ def _settle(
     settlement = Settlement.REQUEUE if requeue else Settlement.REJECT
     deliveries = channel.deliveries
     if not tag or tag in deliveries.unacked:  # else that is complained about below
-        first = first_unsettled(deliveries) if multiple else tag
+        first = deliveries.settled_below if multiple else tag
         last = tag if tag or not multiple else deliveries.next_tag - 1
-        if channel.transaction is None and last - first >= SETTLED_AT_ONCE_MAX:
+        if channel.transaction is None and is_much(deliveries, first, last):
             return nack_in_slices(channel, settlement, first, last)
-        require_may_return(queues_of(channel, first, last))
+        tags = tags_between(deliveries, first, last) if multiple else [tag]
+        require_may_return(queues_of(deliveries, tags))
     try:
         if channel.transaction is not None:
             channel.transaction.settle(settlement, tag, multiple)

@@ -58,8 +58,9 @@ class Confirms:
         self.unconfirmed[sequence] = queues
 
     def wait_for_more(self, sequence: int, queues: int) -> None:
-        """So many queues more will say `confirmed` later; it is waited for already."""
-        self.unconfirmed[sequence] += queues
+        """So many queues more will say `confirmed` later, if none has refused it meanwhile."""
+        if sequence in self.unconfirmed:
+            self.unconfirmed[sequence] += queues
 
     def confirmed(self, sequence: int) -> None:
         left = self.unconfirmed.get(sequence, 0) - 1

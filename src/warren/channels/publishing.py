@@ -69,7 +69,7 @@ def publish_carefully(channel: Channel, message: Message) -> None:
             unroutable(channel, message)
         channel.count(route, 1)
         if route.width >= WIDE_ROUTE_MIN:
-            work = publish_widely(channel, message, route)
+            work = publish_widely(channel, message, route, channel.version.value)
             channel.session.suspend(channel, work, PUBLISH_IDS)
         elif route.queues or channel.confirms is None or channel.session.host.is_frozen:
             channel.send(message, route)

@@ -10,6 +10,7 @@ If the channel ends meanwhile, the end returns all that is left, and there is no
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Coroutine, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -63,15 +64,22 @@ def settle(channel: SettlingChannel, settlement: Settlement, taken: list[QueuedM
         deliveries.settle_rejected(taken)
 
 
-def queues_of(channel: SettlingChannel, first: int, last: int) -> dict[AbstractQueue, None]:
-    """Queues that the deliveries with these tags came from."""
-    queues: dict[AbstractQueue, None] = {}
-    unacked = channel.deliveries.unacked
-    for tag in range(first, last + 1):
-        queued = unacked.get(tag)
-        if queued is not None:
-            queues[queued.holder.queue] = None
-    return queues
+def tags_between(deliveries: Deliveries, first: int, last: int) -> list[int]:
+    """Return the tags from `first` to `last` of deliveries that are not settled, oldest first.
+
+    Millions may have been settled in between, so these are not always counted through.
+    """
+    unacked = deliveries.unacked
+    if last - first < len(unacked):
+        return [tag for tag in range(first, last + 1) if tag in unacked]
+    tags = list(unacked)
+    return tags[bisect_left(tags, first) : bisect_right(tags, last)]
+
+
+def queues_of(deliveries: Deliveries, tags: Iterable[int]) -> dict[AbstractQueue, None]:
+    """Return the queues that the deliveries with these tags came from."""
+    found = (deliveries.unacked.get(tag) for tag in tags)
+    return {queued.holder.queue: None for queued in found if queued is not None}
 
 
 def require_may_return(queues: Iterable[AbstractQueue]) -> None:
@@ -86,68 +94,68 @@ def first_unsettled(deliveries: Deliveries) -> int:
     return next(iter(deliveries.unacked), deliveries.next_tag)
 
 
+def is_much(deliveries: Deliveries, first: int, last: int) -> bool:
+    """True if settling what is unsettled from `first` to `last` is to be cut into slices."""
+    return min(last - first + 1, len(deliveries.unacked)) > SETTLED_AT_ONCE_MAX
+
+
 def ack_many(channel: SettlingChannel, tag: int) -> None:
     """Acknowledge all deliveries up to this one, at once if there are few of them."""
     deliveries = channel.deliveries
     last = tag or deliveries.next_tag - 1
-    is_long = last - deliveries.settled_below >= SETTLED_AT_ONCE_MAX
+    is_long = is_much(deliveries, deliveries.settled_below, last)
     if not is_long or (tag and tag not in deliveries.unacked):
         deliveries.ack(tag, True)
         return
-    first = first_unsettled(deliveries)
-    work = _settle_slices(channel, Settlement.ACK, first, last)
-    channel.session.suspend(channel, work, ACK_IDS)
+    tags = tags_between(deliveries, 0, last)
+    channel.session.suspend(channel, _settle_slices(channel, Settlement.ACK, tags), ACK_IDS)
 
 
 async def nack_in_slices(
     channel: SettlingChannel, settlement: Settlement, first: int, last: int
 ) -> None:
     """Return or refuse the deliveries with these tags; raises if one is of a stream."""
-    queues = await _queues_of_all(channel, first, last)
+    tags = tags_between(channel.deliveries, first, last)
+    queues = await _queues_of_all(channel, tags)
     require_may_return(queues)
-    await _settle_in_slices(channel, settlement, first, last, queues)
+    await _settle_in_slices(channel, settlement, tags, queues)
 
 
 async def recover_in_slices(channel: SettlingChannel) -> None:
     """Return all deliveries of the channel, of which there are some."""
-    deliveries = channel.deliveries
-    first, last = first_unsettled(deliveries), deliveries.next_tag - 1
-    queues = await _queues_of_all(channel, first, last)
-    await _settle_in_slices(channel, Settlement.REQUEUE, first, last, queues)
+    tags = list(channel.deliveries.unacked)
+    queues = await _queues_of_all(channel, tags)
+    await _settle_in_slices(channel, Settlement.REQUEUE, tags, queues)
 
 
-async def _queues_of_all(
-    channel: SettlingChannel, first: int, last: int
-) -> dict[AbstractQueue, None]:
+async def _queues_of_all(channel: SettlingChannel, tags: list[int]) -> dict[AbstractQueue, None]:
     queues: dict[AbstractQueue, None] = {}
-    for start in range(first, last + 1, LOOKED_AT_ONCE_MAX):
-        queues |= queues_of(channel, start, min(last, start + LOOKED_AT_ONCE_MAX - 1))
+    for start in range(0, len(tags), LOOKED_AT_ONCE_MAX):
+        queues |= queues_of(channel.deliveries, tags[start : start + LOOKED_AT_ONCE_MAX])
         await NextTurn()
     return queues
 
 
-async def _settle_slices(
-    channel: SettlingChannel, settlement: Settlement, first: int, last: int
-) -> None:
+async def _settle_slices(channel: SettlingChannel, settlement: Settlement, tags: list[int]) -> None:
+    """Settle the deliveries with these tags, before which none is unsettled."""
     deliveries = channel.deliveries
-    for start in range(first, last + 1, SLICE):
-        count = min(SLICE, last + 1 - start)
-        settle(channel, settlement, deliveries.take_run(start, count))
-        deliveries.settled_below = max(deliveries.settled_below, start + count)
+    for start in range(0, len(tags), SLICE):
+        part = tags[start : start + SLICE]
+        settle(channel, settlement, deliveries.take_tags(part))
+        deliveries.settled_below = max(deliveries.settled_below, part[-1] + 1)
         await NextTurn()
 
 
 async def _settle_in_slices(
     channel: SettlingChannel,
     settlement: Settlement,
-    first: int,
-    last: int,
+    tags: list[int],
     queues: Iterable[AbstractQueue],
 ) -> None:
     for queue in queues:
         queue.begin_return()
     try:
-        await _settle_slices(channel, settlement, first, last)
+        await _settle_slices(channel, settlement, tags)
     finally:
         for queue in queues:
             queue.end_return()

@@ -39,9 +39,13 @@ class WideChannel(Protocol):
     vhost: VirtualHost
 
 
-async def publish_widely(channel: WideChannel, message: Message, route: Route) -> None:
-    """Hand the message to its queues, and see that the publisher hears of the outcome."""
-    version = channel.version.value
+async def publish_widely(
+    channel: WideChannel, message: Message, route: Route, version: int
+) -> None:
+    """Hand the message to its queues, and see that the publisher hears of the outcome.
+
+    `version` is that of the topology when the route was found, a turn before this begins.
+    """
     confirms = channel.confirms
     sequence = 0
     if confirms is not None:
@@ -55,8 +59,8 @@ async def publish_widely(channel: WideChannel, message: Message, route: Route) -
         if channel.version.value != version:
             queues = queues_now(channel, queues)
         is_rejected |= _publish_slice(message, queues, confirms, sequence)
-    if confirms is None:
-        return
+    if confirms is None or sequence not in confirms.unconfirmed:
+        return  # nobody asked, or a queue has refused it meanwhile, which has been told
     if is_rejected:
         confirms.rejected(sequence)
     else:

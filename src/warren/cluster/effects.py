@@ -12,6 +12,7 @@ called once, and `TurnEnded` is to follow.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Protocol
@@ -81,6 +82,12 @@ class Effects:
         assert not self._is_handling, "events are handled one after the other"
         self._is_handling = True
 
+    def abandon(self) -> None:
+        """An event could not be handled: what it has brought so far goes with the next one."""
+        self._is_handling = False
+        if self._actions:
+            self._wake()
+
     def end(self) -> list[Action]:
         self._is_handling = False
         actions, self._actions = self._actions, []
@@ -99,5 +106,11 @@ class Effects:
     def end_turn(self) -> None:
         self._is_woken = False
         due, self._due = self._due, []
-        for do in due:
-            do()
+        left = deque(due)
+        try:
+            while left:
+                left.popleft()()
+        finally:
+            if left:  # one has failed, which is no reason to forget the others
+                self._due = [*left, *self._due]
+                self._wake()

@@ -18,6 +18,7 @@ after a failover, marked as redelivered. They go with the next batch of their qu
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from warren.cluster.effects import Effects
@@ -28,6 +29,8 @@ from warren.replication.replica import Replica
 SOON_MS: Final = 4
 LATER_MS: Final = 150
 """Removals go after at least so long, and at most twice as long."""
+FLUSHED_PER_TURN_MAX: Final = 256
+"""Queues whose masters tell their mirrors something in one turn of the loop: about 10 ms."""
 ALONE_MAX: Final = 256
 """Gatherings that do not wait after one that waited in vain."""
 
@@ -78,10 +81,12 @@ class Gathering:
 
     def _is_any_under_way(self) -> bool:
         """Forget masters whose batches are all held, or that lead no more."""
-        for master in tuple(self._busy):
-            if not master.is_deposed and not master.under_way.is_clear:
-                return True
+        while self._busy:
+            master = next(iter(self._busy))
             del self._busy[master]
+            if not master.is_deposed and not master.under_way.is_clear:
+                self._busy[master] = None  # last, so that next time another one is looked at
+                return True
         return False
 
     def _go_when_turn_ends(self) -> None:
@@ -115,11 +120,18 @@ class Gathering:
             self._soon_timer = None
         self._gathered_ms = self._now_ms()
         self._alone = max(self._alone - 1, 0)
-        soon, self._soon = self._soon, {}
-        for replica in soon:
-            self._later.pop(replica, None)
-            self._older.pop(replica, None)
-            replica.flush()
-            master = replica.master
-            if master is not None and not master.under_way.is_clear:
-                self._busy[master] = None
+        try:
+            for replica in list(islice(self._soon, FLUSHED_PER_TURN_MAX)):
+                del self._soon[replica]
+                self._flush(replica)
+        finally:
+            if self._soon and not self._is_going:  # there are very many, or one has failed
+                self._go_when_turn_ends()
+
+    def _flush(self, replica: Replica) -> None:
+        self._later.pop(replica, None)
+        self._older.pop(replica, None)
+        replica.flush()
+        master = replica.master
+        if master is not None and not master.under_way.is_clear:
+            self._busy[master] = None

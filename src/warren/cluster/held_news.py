@@ -17,7 +17,7 @@ from warren.cluster.actions import TellNode
 from warren.cluster.effects import Effects
 from warren.cluster.link.control import Held, HeldCopy
 
-UNAWAITED_MS: Final = 100
+UNAWAITED_MS: Final = 25
 """The longest that a mirror keeps to itself what nobody seems to wait for."""
 
 

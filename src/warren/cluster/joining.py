@@ -23,7 +23,7 @@ from warren.cluster.reachability import Reachability
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.replication.classic.mirror import Mirror
-from warren.replication.gm.frames import Frame, Payload, encode_frame
+from warren.replication.gm.frames import Frame, Payload
 from warren.replication.group_record import GroupRecord, Member
 
 _log = EventLog("mirror")
@@ -86,12 +86,15 @@ class Joining:
         for member in group.live:
             if member.node in self._view.sessions and member.node not in self._view.linked:
                 self._node.reachability.link_down(member.node)
-        for body in self._early.take(group.uid):
+        early = self._early.take(group.uid)
+        for body in early.frames:
             self._node.frames_arrived(FramesArrived(body))
+        for sender, stream in early.missed.items():
+            host.replica.frames_lost(sender, stream)
 
     def frame_came_early(self, frame: Frame, payloads: tuple[Payload, ...]) -> None:
-        """Keep a frame by itself: what it came with may be much more."""
-        self._early.keep(frame.uid, b"".join(encode_frame(frame, payloads)))
+        """Keep a frame of a group that is not known yet."""
+        self._early.keep(frame, payloads)
 
     # Invitations.
 

@@ -142,9 +142,10 @@ class ClusterNode:
         self._effects.begin()
         try:
             self._handlers[type(event)](event)
-        finally:
-            actions = self._effects.end()
-        return actions
+        except BaseException:
+            self._effects.abandon()
+            raise
+        return self._effects.end()
 
     # The store.
 

@@ -31,6 +31,7 @@ cdef class Deliveries:
     cpdef list take(self, uint64_t tag, bint multiple)
     @cython.locals(taken=list, candidate=uint64_t)
     cpdef list take_run(self, uint64_t first, Py_ssize_t count)
+    cpdef list take_tags(self, list tags)
     cpdef list take_all(self)
     @cython.locals(queue=QueueType, run=list)
     cpdef object settle_acked(self, list taken)

@@ -87,6 +87,11 @@ class Deliveries:
             return self.take_all()
         if tag not in unacked:
             raise UnknownDeliveryTag(tag)
+        if tag - self.settled_below > len(unacked):
+            # Most in between are settled: there are fewer deliveries left than numbers.
+            taken = self.take_tags([each for each in unacked if each <= tag])
+            self.settled_below = tag + 1
+            return taken
         taken = []
         for candidate in range(self.settled_below, tag + 1):
             queued = unacked.pop(candidate, None)
@@ -94,6 +99,11 @@ class Deliveries:
                 taken.append(queued)
         self.settled_below = tag + 1
         return taken
+
+    def take_tags(self, tags: list[int]) -> list[QueuedMessage]:
+        """Forget the deliveries with these tags; those that are settled are passed over."""
+        taken = [self.unacked.pop(tag, None) for tag in tags]
+        return [queued for queued in taken if queued is not None]
 
     def take_run(self, first: int, count: int) -> list[QueuedMessage]:
         """Forget so many deliveries from a tag on; those that are settled are passed over."""

@@ -43,6 +43,7 @@ from warren.replication.gm.events import (
     Event,
     Expel,
     FrameArrived,
+    FramesLost,
     Idle,
     Join,
     Leave,
@@ -195,6 +196,9 @@ class Replica:
 
     def frame_arrived(self, frame: Frame, payloads: tuple[Payload, ...]) -> None:
         self._handle(FrameArrived(frame, payloads))
+
+    def frames_lost(self, sender: str, stream: int) -> None:
+        self._handle(FramesLost(sender, stream))
 
     def link_down(self, node: str) -> None:
         self._links_down.add(node)

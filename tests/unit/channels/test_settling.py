@@ -156,3 +156,28 @@ def test_an_unknown_tag_acknowledges_nothing() -> None:
     with pytest.raises(UnknownDeliveryTag):
         ack_many(world.channel, COUNT + 1)
     assert len(world.channel.deliveries.unacked) == COUNT
+
+
+def test_what_was_settled_one_by_one_between_costs_no_turns() -> None:
+    """Two deliveries may have two million numbers between them."""
+    world = Holding()
+    deliveries = world.channel.deliveries
+    for tag in range(2, COUNT):
+        deliveries.ack(tag, False)
+    queued = deliveries.unacked.pop(COUNT)
+    deliveries.unacked[COUNT + 1_000_000_000] = queued
+    deliveries.next_tag = COUNT + 1_000_000_001
+    ack_many(world.channel, 0)
+    assert not world.suspended
+    assert not deliveries.unacked
+    assert world.queue.counters.ack == COUNT
+
+
+def test_one_ack_of_many_numbers_looks_at_the_deliveries_that_are_left() -> None:
+    world = Holding()
+    deliveries = world.channel.deliveries
+    queued = deliveries.unacked.pop(COUNT)
+    deliveries.unacked[COUNT + 1_000_000_000] = queued
+    deliveries.next_tag = COUNT + 1_000_000_001
+    assert run(world.nack(Settlement.REQUEUE, COUNT + 1_000_000_000)) <= COUNT // SLICE + 8
+    assert world.taken_in_the_end() == list(range(COUNT))

@@ -55,7 +55,8 @@ class World:
         )
 
     def publish(self) -> Coroutine[Any, Any, None]:
-        return publish_widely(self.channel, MESSAGE, Route(tuple(self.queues), ExchangeCounters()))
+        route = Route(tuple(self.queues), ExchangeCounters())
+        return publish_widely(self.channel, MESSAGE, route, self.channel.version.value)
 
     def have(self) -> int:
         return sum(queue.message_count for queue in self.queues)
@@ -125,3 +126,26 @@ def test_a_queue_that_has_another_master_between_two_slices_gets_it_there(world:
     assert (elsewhere.message_count, moved.message_count, gone.message_count) == (1, 0, 0)
     assert world.have() == COUNT - 2
     assert len(world.told()) == 1
+
+
+def test_a_queue_that_has_another_master_before_the_first_slice_gets_it_there(world: World) -> None:
+    """The coroutine begins a turn after its queues were found."""
+    work = world.publish()
+    moved = world.queues[0]
+    elsewhere = Queue(moved.record, QueueSettings(), MemoryBacking(), RecordingHost())
+    world.by_name[moved.record.name] = elsewhere
+    world.channel.version.bump()
+    list(turns_of(work))
+    assert (elsewhere.message_count, moved.message_count) == (1, 0)
+
+
+def test_a_refusal_between_two_slices_rejects_it_once_and_the_others_get_it() -> None:
+    world = World(WaitingQueue)
+    WaitingQueue.answer = PENDING
+    work = world.publish()
+    work.send(None)
+    world.queues[0].told.rejected(1)  # type: ignore[attr-defined]
+    list(turns_of(work))
+    (frame,) = world.told()
+    assert frame.payload[3] == 120  # basic.nack
+    assert world.have() == COUNT

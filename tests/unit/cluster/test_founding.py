@@ -10,6 +10,7 @@ from machine_world import (
     UID,
     MachineWorld,
     group_change,
+    group_on,
     only,
     proposed,
     queue_change,
@@ -27,6 +28,7 @@ from warren.cluster.link.control import OutOfReach
 from warren.cluster.view import ClusterView
 from warren.flow.alarms import Resource
 from warren.model.fields import Field, Table
+from warren.replication.gm.frames import Activity, CheckNeighbours, Progress, decode_frames
 from warren.replication.group_record import GroupRecord, Member, create_together, node_of
 
 
@@ -228,14 +230,35 @@ def test_nothing_is_prepared_or_asked_for() -> None:
 
 
 def test_early_frames_have_a_bound_and_the_oldest_group_goes_first() -> None:
-    early, frame = EarlyFrames(), bytes(EARLY_BYTES_MAX // 4)
+    early, payload = EarlyFrames(), bytes(EARLY_BYTES_MAX // 4)
+
+    def activity(uid: str, stream: int, payload: bytes = payload) -> Activity:
+        progress = Progress("a/1/0", 1, 0, (1,), (len(payload),))
+        return Activity(uid, 1, 1, "a/1/0", stream, 1, (progress,))
+
     for uid in ("1", "2", "3", "4"):
-        early.keep(uid, frame)
-    assert early.take("1") == []
-    early.keep("4", b"more")
-    assert early.take("4") == [frame, b"more"]
-    assert early.take("4") == []
-    assert [len(early.take(uid)) for uid in ("2", "3")] == [1, 1]
+        early.keep(activity(uid, 7), (payload,))
+    assert early.take("1") == ([], {"a/1/0": 7}), "the member has to ask for it"
+    early.keep(activity("4", 8, b"more"), (b"more",))
+    frames, missed = early.take("4")
+    assert [frame.stream for body in frames for frame, _ in decode_frames(body)] == [7, 8]  # type: ignore[union-attr]
+    assert missed == {}
+    assert early.take("4") == ([], {})
+    assert [len(early.take(uid).frames) for uid in ("2", "3")] == [1, 1]
+
+
+def test_a_member_asks_for_what_was_dropped_before_it_knew_of_itself() -> None:
+    world = MachineWorld("b")
+    world.begin("a")
+    joined = world.followed(group_on("ab"))
+    world.end_turn()
+    world.node._effects.begin()
+    joined.replica.frames_lost("a/1/1", 3)
+    (asked,) = only(world.node._effects.end(), SendFrame)
+    ((frame, _),) = decode_frames(b"".join(asked.buffers))
+    assert asked.node == "a"
+    assert isinstance(frame, CheckNeighbours)
+    assert frame.lost_stream == 3
 
 
 def test_frames_of_nobody_are_kept_and_heeded_by_nobody() -> None:

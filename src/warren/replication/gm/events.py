@@ -59,6 +59,13 @@ class FrameArrived(_Word, frozen=True):
     payloads: tuple[Payload, ...] = ()
 
 
+class FramesLost(_Word, frozen=True):
+    """Frames of this stream have come, and were dropped: there was no room to keep them."""
+
+    sender: str
+    stream: int
+
+
 class LinkDown(_Word, frozen=True):
     """What is sent to this node would be lost. Proves nothing about the node."""
 
@@ -119,6 +126,7 @@ Event: TypeAlias = (
     | ProposalAnswered
     | SessionEnded
     | FrameArrived
+    | FramesLost
     | LinkDown
     | LinkUp
     | Broadcast

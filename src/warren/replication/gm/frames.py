@@ -25,6 +25,8 @@ from warren.replication.group_record import Member
 Payload: TypeAlias = bytes | memoryview
 
 LENGTH_BYTES: Final = 4
+KEPT_SHARE: Final = 4
+"""A frame that is less than such a part of what arrived is copied out of it."""
 _LENGTHS: Final = struct.Struct(">II")
 
 
@@ -115,8 +117,8 @@ def encode_frame(frame: Frame, payloads: tuple[Payload, ...] = ()) -> list[Paylo
 def decode_frames(data: Payload) -> Iterator[tuple[Frame, tuple[Payload, ...]]]:
     """Yield the frames of `data`, one after the other.
 
-    The payloads keep `data` alive, and are views of it. Raises MalformedFrame at the first frame
-    that cannot be read: where the next one begins is not known then.
+    The payloads are views of `data`, or of a copy of a small frame. Raises MalformedFrame at the
+    first frame that cannot be read: where the next one begins is not known then.
     """
     buffer = memoryview(data)
     start, end = 0, len(buffer)
@@ -127,7 +129,10 @@ def decode_frames(data: Payload) -> Iterator[tuple[Frame, tuple[Payload, ...]]]:
         begin, start = start + _LENGTHS.size, start + LENGTH_BYTES + length
         if not begin + head_length <= start <= end:
             raise MalformedFrame("the head of a group's frame is cut short")
-        yield _decode(buffer[begin:start], head_length)
+        frame = buffer[begin:start]
+        if KEPT_SHARE * len(frame) < len(buffer):
+            frame = memoryview(bytes(frame))  # or one message would keep all others in memory
+        yield _decode(frame, head_length)
 
 
 def _decode(buffer: memoryview, start: int) -> tuple[Frame, tuple[Payload, ...]]:

@@ -95,6 +95,7 @@ from warren.replication.gm.events import (
     Event,
     Expel,
     FrameArrived,
+    FramesLost,
     Idle,
     Join,
     Leave,
@@ -207,6 +208,9 @@ class GroupMember:
                 self._timer_fired(timer)
             case RecordChanged(record, revision):
                 self._record_changed(record, revision)
+            case FramesLost(sender, stream):
+                if self._ring.lose(sender, stream):
+                    self._ring.ask_again()
             case LinkDown(node):
                 self._ring.link_down(node)
             case LinkUp(node):
