@@ -6,6 +6,7 @@ through the others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from cluster.mirrored import (
     running_mirrored,
 )
 from cluster.nodes import body_of, count_of, eventually
+from warren.cluster.gathering import LATER_MS
 
 
 class Prepared:
@@ -60,6 +62,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
         prepared = Prepared(cluster)
         for prepare in PREPARE:
             prepare(prepared)
+        time.sleep(3 * LATER_MS / 1000)  # by then mirrors have been told what is gone
         cluster.nodes[0].kill()
         # A declare waits until its queue has a home again.
         for channel in (prepared.second, prepared.third):

@@ -27,7 +27,7 @@ from warren.replication.classic.outbox import LATER, NOW
 from warren.replication.replica import Replica
 
 SOON_MS: Final = 4
-LATER_MS: Final = 150
+LATER_MS: Final = 100
 """Removals go after at least so long, and at most twice as long."""
 FLUSHED_PER_TURN_MAX: Final = 256
 """Queues whose masters tell their mirrors something in one turn of the loop: about 10 ms."""

@@ -75,7 +75,7 @@ GroupNews: TypeAlias = Begun | MirrorAdded | MirrorDropped | Promoted | InSyncCh
 def news_between(before: GroupRecord | None, after: GroupRecord) -> list[GroupNews]:
     """In the order in which they are best told."""
     if before is None or before.uid != after.uid:
-        return [Begun()]
+        return _news_of_beginning(after)
     news: list[GroupNews] = []
     had = {member.id: member for member in before.live}
     has = {member.id: member for member in after.live}
@@ -88,6 +88,15 @@ def news_between(before: GroupRecord | None, after: GroupRecord) -> list[GroupNe
     news += [MirrorAdded(has[m].node) for m in has if m not in had and m != after.leader]
     if set(before.insync) != set(after.insync):
         news.append(InSyncChanged(tuple(map(node_of, after.insync))))
+    return news
+
+
+def _news_of_beginning(group: GroupRecord) -> list[GroupNews]:
+    """A group may begin with its master alone, or with all its copies."""
+    news: list[GroupNews] = [Begun()]
+    news += [MirrorAdded(m.node) for m in group.live if m.id != group.leader]
+    if len(group.insync) > 1:
+        news.append(InSyncChanged(tuple(map(node_of, group.insync))))
     return news
 
 

@@ -15,9 +15,11 @@ every failover.
 
 from __future__ import annotations
 
+from functools import partial
+
 from warren.replication.classic.master import MasterBacking
 from warren.replication.classic.under_way import NOTHING_HELD
-from warren.replication.group_record import GroupRecord, hand_over
+from warren.replication.group_record import FOUNDING_VIEW, GroupRecord, hand_over
 
 
 class HandOver:
@@ -41,8 +43,18 @@ class HandOver:
         """
         handed_over = hand_over(record, self._leader, self._successor, self._keeps_copy)
         others = [member for member in record.insync if member != self._leader]
-        held = [self._master.held_by.get(member, NOTHING_HELD) for member in others]
+        held = map(partial(self._held_by, record), others)
         return handed_over if min(held) >= self._number else None
+
+    def _held_by(self, record: GroupRecord, member_id: str) -> int:
+        """Return the last batch that a mirror holds.
+
+        Batches count from 1. Who is a member since the queue was declared has told nothing before
+        the first one, and lacks nothing.
+        """
+        member = record.find(member_id)
+        is_founder = member is not None and member.joined_view == FOUNDING_VIEW
+        return self._master.held_by.get(member_id, 0 if is_founder else NOTHING_HELD)
 
     def abandon(self) -> None:
         self._master.stay()

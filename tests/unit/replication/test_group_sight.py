@@ -24,6 +24,7 @@ from warren.replication.group_record import (
     add_right_of,
     admit_to_insync,
     create,
+    create_together,
     erase,
     make_member_id,
     mark_dead,
@@ -95,6 +96,9 @@ def test_the_last_copy_in_sync_is_recoverable_though_nobody_lives() -> None:
 def test_the_news_are_who_came_who_went_and_who_is_in_sync() -> None:
     first = create("uid", A)
     assert news_between(None, first) == [Begun()]
+    whole = create_together("other", A, [B])
+    begun = [Begun(), MirrorAdded("b"), InSyncChanged(("a", "b"))]
+    assert news_between(None, whole) == news_between(first, whole) == begun
     second = add_right_of(first, A.id, B)
     assert news_between(first, second) == [MirrorAdded("b")]
     third = in_sync(second, B)

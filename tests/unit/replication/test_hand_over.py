@@ -18,6 +18,7 @@ from warren.replication.group_record import (
     add_right_of,
     admit_to_insync,
     create,
+    create_together,
     erase,
     hand_over,
     heir_of,
@@ -188,3 +189,12 @@ def test_what_the_disk_takes_after_all_is_confirmed() -> None:
     world.is_handing_over = False
     world.sync_all()
     assert (publisher.confirmations, publisher.rejections) == ([1, 2], [])
+
+
+def test_a_queue_without_any_batch_is_handed_over_though_its_mirrors_told_nothing() -> None:
+    """A queue that was declared with all its copies."""
+    handing = HandOver(ReplicaWorld().master, ident("a"), ident("b"), keeps_copy=False)
+    assert handing.pursue(ring("a", "b")) is None, "a mirror that came later has a batch to hold"
+    left = handing.pursue(create_together("uid", member("a"), [member("b")]))
+    assert left is not None
+    assert left.successor == ident("b")
