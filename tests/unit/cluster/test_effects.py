@@ -106,3 +106,29 @@ def test_an_event_inside_an_event_is_a_fault(effects: Effects) -> None:
     effects.begin()
     with pytest.raises(AssertionError, match="one after the other"):
         effects.begin()
+
+
+def fail() -> None:
+    raise RuntimeError
+
+
+def test_what_waits_for_the_end_of_a_turn_is_not_forgotten_when_another_fails(
+    loop: Loop, effects: Effects
+) -> None:
+    done: list[str] = []
+    effects.at_end_of_turn(lambda: done.append("first"))
+    effects.at_end_of_turn(fail)
+    effects.at_end_of_turn(lambda: done.append("last"))
+    with pytest.raises(RuntimeError):
+        effects.end_turn()
+    assert (done, loop.wakes) == (["first"], 2)
+    effects.end_turn()
+    assert done == ["first", "last"]
+
+
+def test_actions_of_an_event_that_fails_go_with_the_next_one(loop: Loop, effects: Effects) -> None:
+    effects.begin()
+    effects.add(Left())
+    effects.abandon()
+    assert loop.wakes == 1
+    assert handled(effects) == [Left()]

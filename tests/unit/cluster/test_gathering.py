@@ -8,7 +8,13 @@ import pytest
 
 from warren.cluster.actions import SetTimer
 from warren.cluster.effects import Effects
-from warren.cluster.gathering import ALONE_MAX, LATER_MS, SOON_MS, Gathering
+from warren.cluster.gathering import (
+    ALONE_MAX,
+    FLUSHED_PER_TURN_MAX,
+    LATER_MS,
+    SOON_MS,
+    Gathering,
+)
 from warren.replication.classic.outbox import LATER, NOW, SOON
 
 
@@ -37,6 +43,8 @@ class Replica:
         self._name = name
 
     def flush(self) -> None:
+        if self._name == "broken":
+            raise RuntimeError(self._name)
         self._world.flushed.append(self._name)
         self.master.outbox.message_count = 0
 
@@ -156,3 +164,37 @@ def test_removals_wait_for_messages_of_their_queue_but_not_for_ever(world: World
     assert world.flushed == ["b"]
     assert world.advance(LATER_MS) == ["a"]
     assert world.advance(10 * LATER_MS) == []
+
+
+def test_very_many_queues_are_flushed_in_several_turns(world: World) -> None:
+    for number in range(2 * FLUSHED_PER_TURN_MAX + 1):
+        world.gathering.flush_due(world.replica(str(number)), NOW)
+    counts = []
+    for _ in range(4):
+        world.flushed.clear()
+        world.end_turn()
+        counts.append(len(world.flushed))
+    assert counts == [FLUSHED_PER_TURN_MAX, FLUSHED_PER_TURN_MAX, 1, 0]
+
+
+def test_a_queue_that_cannot_be_flushed_does_not_keep_others_waiting(world: World) -> None:
+    for name in ("a", "broken", "b"):
+        world.gathering.flush_due(world.replica(name), NOW)
+    with pytest.raises(RuntimeError):
+        world.end_turn()
+    assert world.flushed == ["a"]
+    world.end_turn()
+    assert world.flushed == ["a", "b"]
+
+
+def test_masters_that_lead_no_more_are_not_kept(world: World) -> None:
+    replicas = [world.replica(str(number)) for number in range(50)]
+    for replica in replicas:
+        replica.master.under_way.is_clear = False
+        world.publish(replica, NOW)
+    for replica in replicas[1:]:
+        replica.master.is_deposed = True
+    for _ in range(2):
+        world.time_ms += SOON_MS
+        world.publish(world.replica("other"))
+    assert list(world.gathering._busy) == [replicas[0].master]
