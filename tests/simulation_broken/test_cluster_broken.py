@@ -28,7 +28,7 @@ WHERE = {
     "place-by-a-stale-policy": ("moving-policies", 0),
     "count-publishes-anew": ("random", 0),
     "delete-kept-copies": ("random", 1),
-    "confirm-before-mirrors-are-known": ("random", 227),
+    "confirm-before-mirrors-are-known": ("moving-masters", 0),
 }
 
 
