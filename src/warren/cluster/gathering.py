@@ -46,7 +46,7 @@ class Gathering:
         self._soon: dict[Replica, None] = {}
         self._later: dict[Replica, None] = {}
         self._older: dict[Replica, None] = {}
-        """Those of `later` that have waited since the timer before."""
+        """Replicas of `_later` that have waited since the timer before."""
         self._busy: dict[MasterBacking, None] = {}
         """Masters that had a batch under way when they were last asked."""
         self._is_going = False
