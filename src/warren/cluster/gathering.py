@@ -120,13 +120,16 @@ class Gathering:
             self._soon_timer = None
         self._gathered_ms = self._now_ms()
         self._alone = max(self._alone - 1, 0)
+        due, self._soon = self._soon, {}
         try:
-            for replica in list(islice(self._soon, FLUSHED_PER_TURN_MAX)):
-                del self._soon[replica]
+            for replica in list(islice(due, FLUSHED_PER_TURN_MAX)):
+                del due[replica]
                 self._flush(replica)
         finally:
-            if self._soon and not self._is_going:  # there are very many, or one has failed
-                self._go_when_turn_ends()
+            if due:  # there are very many, or one has failed
+                self._soon = due | self._soon
+                if not self._is_going:
+                    self._go_when_turn_ends()
 
     def _flush(self, replica: Replica) -> None:
         self._later.pop(replica, None)
