@@ -277,4 +277,4 @@ class Client:
     def _purge(self, queue: Queue) -> None:
         answer = queue.purge()
         if not isinstance(answer, int):
-            self.process.spawn(answer)
+            answer.close()  # it waits turn by turn for a disk that is played in a time of its own
