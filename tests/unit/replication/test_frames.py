@@ -81,3 +81,15 @@ def test_what_is_too_long_or_makes_no_sense_is_refused() -> None:
         frame = Activity(*FENCE, 1, 1, (Progress("a", 1, 0, views, lengths),))
         with pytest.raises(MalformedFrame):
             list(decode_frames(b"".join(encode_frame(frame))))
+
+
+def test_a_small_frame_keeps_nothing_in_memory_of_what_it_came_with() -> None:
+    small = Activity(*FENCE, 1, 1, (Progress("a", 1, 0, (1,), (3,)),))
+    large = Activity(*FENCE, 1, 2, (Progress("a", 2, 0, (1,), (100_000,)),))
+    frames = [*encode_frame(small, (b"one",)), *encode_frame(large, (bytes(100_000),))]
+    data = b"".join(frames)
+    (first,), (second,) = (payloads for _, payloads in decode_frames(data))
+    assert isinstance(first, memoryview)
+    assert isinstance(second, memoryview)
+    assert (bytes(first), len(first.obj) < 1_000) == (b"one", True)  # type: ignore[arg-type]
+    assert second.obj is data
