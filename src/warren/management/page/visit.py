@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -16,6 +16,7 @@ from warren.management.caller import Caller
 from warren.management.multipart import form_fields
 from warren.management.page.api_caller import ApiCaller, Refused
 from warren.management.page.signing import Session, Signer
+from warren.management.plain_forms import TooManyFields, plain_form_fields
 from warren.management.resource import Resource
 
 if TYPE_CHECKING:
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 FORM_BYTES_MAX: Final = 10_000_000
-# Decoding a plain form (percent signs) is slow and happens on the event loop: 40 ms at most. Forms
-# that may hold more are multipart.
+# Decoding a plain form (percent signs) is slow. Forms that may hold more are multipart.
 PLAIN_FORM_BYTES_MAX: Final = 100_000
 # A visitor who is not signed in sends a name, a password and a path.
 LOGIN_FORM_BYTES_MAX: Final = 8_192
 UPLOAD_BYTES_MAX: Final = 256_000_000
-FIELDS_MAX: Final = 200
 NOTE_CHARS_MAX: Final = 800
 NOTE_COOKIE: Final = "warren_note"
 THEME_COOKIE: Final = "warren_theme"
@@ -130,10 +129,9 @@ class Visit:
             return
         raw = await self._read(min(bytes_max, PLAIN_FORM_BYTES_MAX))
         try:
-            values = parse_qs(raw.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
-        except ValueError:
+            self._form = await plain_form_fields(raw)
+        except TooManyFields:
             raise Refused(400, "The form cannot be read.") from None
-        self._form = {name: value[-1].encode() for name, value in values.items()}
 
     async def _read(self, bytes_max: int) -> bytes:
         pieces, room = [], bytes_max
