@@ -92,6 +92,57 @@ _HTTP: Final = {
 }
 HTTP: Final = {path: audience for audience, paths in _HTTP.items() for path in paths.split()}
 
+# What can be asked of a resource besides to look at it; of all others only that. So a change that
+# is new at an address that is known has to be decided upon, too.
+_METHODS: Final = {
+    "DELETE": """
+        /queues/quorum/replicas/on/{node}/shrink /queues/quorum/{vhost}/{queue}/replicas/delete
+        /queues/{vhost}/{queue}/contents /reset /reset/{node} /warren/cluster/members/{member}
+        /warren/page-sessions/{session}""",
+    "GET DELETE": """
+        /bindings/{vhost}/e/{source}/{kind}/{destination}/{properties_key}
+        /connections/username/{user} /connections/{connection}""",
+    "GET POST": """
+        /all-configuration /bindings/{vhost}/e/{source}/{kind}/{destination} /definitions
+        /definitions/{vhost}""",
+    "GET PUT": "/cluster-name /warren/nodes/{node}/listeners",
+    "GET PUT DELETE": """
+        /exchanges/{vhost}/{exchange} /global-parameters/{name} /operator-policies/{vhost}/{name}
+        /parameters/{component}/{vhost}/{name} /permissions/{vhost}/{user} /policies/{vhost}/{name}
+        /queues/{vhost}/{queue} /topic-permissions/{vhost}/{user}
+        /topic-permissions/{vhost}/{user}/{exchange} /users/{user} /vhosts/{vhost}
+        /warren/streams/{vhost}/{queue}/groups/{group}""",
+    "POST": """
+        /exchanges/{vhost}/{exchange}/publish /queues/quorum/replicas/on/{node}/grow
+        /queues/quorum/{vhost}/{queue}/replicas/add /queues/{vhost}/{queue}/actions
+        /queues/{vhost}/{queue}/get /rebalance/queues /users/bulk-delete
+        /vhosts/{vhost}/start/{node} /warren/access/check /warren/nodes/{node}/log-rotation
+        /warren/nodes/{node}/reset /warren/nodes/{node}/stop
+        /warren/operator-policies/{vhost}/dry-run /warren/policies/{vhost}/dry-run
+        /warren/queues/{vhost}/{queue}/move /warren/queues/{vhost}/{queue}/redrive
+        /warren/rebalance""",
+    "PUT": """
+        /feature-flags/{name}/enable /warren/nodes/{node}/disk-free-limit
+        /warren/nodes/{node}/log-level /warren/nodes/{node}/maintenance
+        /warren/nodes/{node}/vm-memory-high-watermark""",
+    "PUT DELETE": "/user-limits/{user}/{name} /vhost-limits/{vhost}/{name}",
+}
+HTTP_METHODS: Final = dict.fromkeys(HTTP, "GET") | {
+    path: methods for methods, paths in _METHODS.items() for path in paths.split()
+}
+
+# Addresses of a node that are neither resources nor pages, and what guards them. Metrics are open,
+# or as `warren.http_metrics` says; the rest leads elsewhere.
+ROUTES: Final = {
+    "/api/health/checks/ready": "everybody",
+    "/metrics": "warren.http_metrics",
+    "/metrics/per-object": "warren.http_metrics",
+    "/metrics/detailed": "warren.http_metrics",
+    "/api": "the resources",
+    "": "the pages",
+    **dict.fromkeys(("/api/", "/api/index.html", "/doc/stats.html", "/cli", "/cli/"), "everybody"),
+}
+
 # Changes that fewer may make than may look.
 HTTP_CHANGES: Final = {"PUT /cluster-name": "administrators"}
 

@@ -6,12 +6,15 @@ Resources, methods and pages are taken from the tables of the code, what is expe
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
+from starlette.applications import Starlette
 
 from acceptance.management_client import Answer, Api
 from acceptance.raw_client import ConnectionEnded, Login, RawClient
@@ -22,15 +25,19 @@ from security.access_rules import (
     AUDIENCES,
     HTTP,
     HTTP_CHANGES,
+    HTTP_METHODS,
     HTTP_RIGHTS,
     OPEN_PAGES,
     PAGES_FOR,
+    ROUTES,
     TAGS,
 )
 from security.page_client import ask_page, log_in_to_page
 from warren.channels.dispatch import HANDLERS
-from warren.management.application import FAMILIES
+from warren.config.settings import Config
+from warren.management.application import FAMILIES, build_application
 from warren.management.page.contents import PAGES
+from warren.server.node import Node
 
 OWN, OTHER = "own", "other"
 RIGHTS: Final = ("configure", "write", "read")
@@ -136,10 +143,19 @@ def world(broker: BrokerProcess) -> World:
 
 def test_every_resource_has_a_rule_and_every_rule_a_resource() -> None:
     assert set(RESOURCES) == set(HTTP)
+    assert {path: " ".join(methods) for path, methods in RESOURCES.items()} == HTTP_METHODS
     rights = {f"{method} {path}" for method, path in ABOUT_THINGS}
     assert set(HTTP_RIGHTS) <= rights
     changing = {f"{m} {path}" for m, path in ABOUT_THINGS if m not in READING}
     assert changing <= set(HTTP_RIGHTS), "a change without a right"
+
+
+def test_every_other_address_has_a_rule(tmp_path: Path) -> None:
+    async def build() -> Starlette:
+        return build_application(Node(Config(data_dir=tmp_path)))
+
+    application = asyncio.run(build())
+    assert {getattr(route, "path", None) for route in application.routes} == set(ROUTES)
 
 
 def test_every_method_of_amqp_has_a_rule() -> None:
