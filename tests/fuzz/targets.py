@@ -15,15 +15,19 @@ import asyncio
 import json
 from collections.abc import Callable
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
+from fuzz.definitions_target import definitions
+from fuzz.file_targets import checkpoint, file_header, store, stream
+from fuzz.found import Found
+from fuzz.peer_targets import copies, greeting, method
 from fuzz.seals import seal_chunk, seal_records
 from warren.cluster.link.control import MalformedControl, decode_control
 from warren.config.erlang_terms import ErlangSyntaxError, read_erlang_term
 from warren.config.file import ConfigError, parse_config
-from warren.management.definitions_import import parse_definitions
-from warren.management.errors import Refusal
 from warren.management.json_slices import decode_json
 from warren.management.multipart import form_fields
+from warren.management.plain_forms import TooManyFields, plain_form_fields
 from warren.model.regular_expressions import InvalidPattern, compile_pattern
 from warren.replication.gm.frames import MalformedFrame, decode_frames
 from warren.storage.index import _index_records_py as plain_index
@@ -43,10 +47,6 @@ SALT: Final = 7
 WANTED: Final = b"\xff" * 8
 READ_BYTES_MAX: Final = 1 << 20
 NAMES: Final = (b"", b"orders", b"amq.topic", b"a" * 40 + b"b")
-
-
-class Found(AssertionError):
-    """A target did what its module does not promise."""
 
 
 def wire(data: bytes) -> None:
@@ -148,11 +148,18 @@ def form(data: bytes) -> None:
         raise Found("more in the fields than there was")
 
 
-def definitions(data: bytes) -> None:
+def plain_form(data: bytes) -> None:
+    """A form with percent signs, decoded in slices; Python's decoder has to agree."""
     try:
-        parse_definitions(data)
-    except Refusal:
+        found = asyncio.run(plain_form_fields(data))
+    except TooManyFields:
         return
+    expected = {}
+    for pair in filter(None, data.split(b"&")):
+        name, _, value = map(unquote_to_bytes, pair.replace(b"+", b" ").partition(b"="))
+        expected[name.decode(errors="replace")] = value
+    if found != expected:
+        raise Found(f"{found!r} and {expected!r}")
 
 
 def large_json(data: bytes) -> None:
@@ -197,13 +204,21 @@ def erlang(data: bytes) -> None:
 
 TARGETS: Final[dict[str, Target]] = {
     "wire": wire,
+    "method": method,
+    "greeting": greeting,
     "properties": properties,
     "table": table,
     "chunk": chunk,
+    "stream": stream,
     "index": index,
+    "checkpoint": checkpoint,
+    "file-header": file_header,
+    "store": store,
     "ring": ring,
+    "copies": copies,
     "link": link,
     "form": form,
+    "plain-form": plain_form,
     "definitions": definitions,
     "json": large_json,
     "pattern": pattern,
