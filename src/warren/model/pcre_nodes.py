@@ -160,6 +160,27 @@ def compiled_bytes(node: Node) -> int:
             return 3
 
 
+def repeated_bytes(node: Node, times: int = 1, is_repeated: bool = False) -> int:
+    """Return how many bytes can be under way at once in a match that tries all ways together.
+
+    Each byte of a repetition counts, as often as it may be repeated by number.
+    """
+    match node:
+        case OneByte():
+            return times if is_repeated else 0
+        case InOrder(parts) | OneOf(parts):
+            return sum(repeated_bytes(part, times, is_repeated) for part in parts)
+        case Repeat(body, least, most):
+            return repeated_bytes(body, times * max(1, least, most or 0), is_repeated=True)
+        case Capture(body) | Atomic(body) | Look(body):
+            return repeated_bytes(body, times, is_repeated)
+        case IfCaptured(_, then, otherwise):
+            both = (then, otherwise)
+            return sum(repeated_bytes(branch, times, is_repeated) for branch in both)
+        case Place() | BackReference():
+            return 0
+
+
 def shortest(node: Node) -> int:
     """Return a number of bytes that whatever the node matches has at least."""
     match node:

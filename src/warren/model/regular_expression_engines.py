@@ -5,7 +5,9 @@ Where a match begins or ends, and which alternative was taken, concerns nobody, 
 may take any way to the answer:
 
 - most patterns are a prefix, a suffix or nothing but `.*`: a comparison of bytes will do;
-- RE2 takes linear time, whatever the pattern; it has no look-around and no references;
+- RE2 takes linear time, whatever the pattern; it has no look-around and no references. But that
+  time grows with what a pattern counts, too: RE2 writes `(a|b){500}` out five hundred times, and
+  `.{0,1000}` forty times in a row takes it seconds to compile. So it gets what counts little;
 - looking ahead at the beginning (`^(?!amq\\.)`) is two questions to RE2, and linear, too;
 - all else backtracks, in the `regex` package, which ends a match after `match_limit`.
 
@@ -36,14 +38,19 @@ from warren.model.pcre_nodes import (
     Where,
     compiled_bytes,
     matches_anywhere,
+    repeated_bytes,
     shortest,
 )
 
 # What one match may take in an engine that backtracks, in seconds of this process's CPU time: it
 # goes by the processor's clock, so that a busy machine makes no pattern slow.
-MATCH_CPU_S_MAX: Final = 0.02
-# The same while patterns keep running into that limit (`MatchLimit.is_short`).
-SHORT_MATCH_CPU_S_MAX: Final = 0.001
+MATCH_CPU_S_MAX: Final = 0.002
+# The same while patterns keep running into that limit.
+SHORT_MATCH_CPU_S_MAX: Final = 0.0005
+# Bytes that RE2 may have under way at once: with as many a name of 255 bytes takes 0.6 ms at worst.
+LINEAR_BYTES_MAX: Final = 128
+# Memory for a pattern's program and its states.
+RE2_MEMORY_BYTES_MAX: Final = 1_048_576
 # A larger one takes too long to compile; in bytes as PCRE would compile it.
 BACKTRACKING_BYTES_MAX: Final = 4096
 # No name and no routing key is that long, so a pattern that needs more matches none.
@@ -61,13 +68,9 @@ class _NotLinear(Exception):
 
 
 class MatchLimit:
-    """CPU time that one match may take in an engine that backtracks, now."""
+    """CPU time that the next match may take in an engine that backtracks."""
 
-    is_short = False
-
-    @property
-    def cpu_s(self) -> float:
-        return SHORT_MATCH_CPU_S_MAX if self.is_short else MATCH_CPU_S_MAX
+    cpu_s = MATCH_CPU_S_MAX
 
 
 match_limit: Final = MatchLimit()
@@ -92,7 +95,9 @@ def choose_engine(node: Node) -> tuple[Search, Effort]:
     if (search := _linear(parts)) is not None:
         return search, Effort.LINEAR
     if compiled_bytes(node) > BACKTRACKING_BYTES_MAX:
-        raise NoEngine("it is too large for Warren, given that it looks around or refers to groups")
+        raise NoEngine(
+            "it is too large for Warren, given that it looks around, refers to groups or counts"
+        )
     return _backtracking(node), Effort.UNKNOWN
 
 
@@ -175,9 +180,12 @@ def _one_linear(parts: Sequence[Node]) -> Search | None:
     comparison = _comparison(significant)
     if comparison is not None:
         return comparison
+    if sum(map(repeated_bytes, significant)) > LINEAR_BYTES_MAX:
+        return None
     import re2
 
     options = re2.Options()
+    options.max_mem = RE2_MEMORY_BYTES_MAX
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
     options.never_capture = True
