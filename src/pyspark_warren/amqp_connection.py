@@ -1,7 +1,8 @@
 """One AMQP connection with one channel that publishes: blocking, and small.
 
-The encoding is the broker's own (warren/wire), reader and handshake are those of all our clients
-(warren/client). Heartbeats are off: a task either sends, or waits for confirms with a bound.
+Reader of frames and encoding of tables are the broker's own (warren/wire, warren/client); methods
+are those of `amqp_methods`. Heartbeats are off: a task either sends, or waits for confirms with a
+bound.
 """
 
 from __future__ import annotations
@@ -10,16 +11,27 @@ import socket
 import ssl
 from typing import Final, Self, TypeVar
 
-from pamqp.commands import Channel, Confirm, Connection
-
+from pyspark_warren.amqp_handshake import PROTOCOL_HEADER, Handshake
+from pyspark_warren.amqp_methods import (
+    ChannelClose,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionUnblocked,
+    MalformedMethod,
+    Method,
+    decode_method,
+    encode_method,
+)
 from pyspark_warren.endpoints import Endpoint
-from pyspark_warren.errors import NotAuthorised, PublishFailed
+from pyspark_warren.errors import InvalidOption, NotAuthorised, PublishFailed
 from warren.client.errors import BrokenStream, ConnectionLost
-from warren.client.handshake import PROTOCOL_HEADER, Handshake, Login
 from warren.client.reader import ClientReader
-from warren.model.errors import AmqpError
 from warren.wire.codec import Ack, Message, MethodFrame, OutputBuffer
-from warren.wire.methods import Method, decode_method, encode_method
 
 CONNECT_S: Final = 10.0
 # A broker that is short of memory or disk makes publishers wait.
@@ -33,6 +45,14 @@ _ACCESS_REFUSED: Final = 403
 _NOT_ALLOWED: Final = 530
 # Closed for reasons of the broker's own, so that another node may do.
 _TRANSIENT: Final = frozenset({320, 506, 541})
+# How the first answer begins where the port is not that of AMQP, and what to do about it.
+_OTHER_PORTS: Final = (
+    (
+        b"HTTP",
+        "speaks HTTP: the sink needs the port of AMQP, as a rule 5672 (or 5671 for amqps://)",
+    ),
+    (b"\x15\x03", "speaks TLS: write amqps:// for it"),
+)
 
 MethodT = TypeVar("MethodT", bound=Method)
 
@@ -44,6 +64,7 @@ class AmqpConnection:
         self._endpoint = endpoint
         self._reader = ClientReader(FRAME_BYTES_MAX)
         self._events: list[Ack | Method] = []
+        self._has_heard = False
         self._failure: Exception | None = None
         self.frame_max = FRAME_BYTES_MAX
         self._output = OutputBuffer(FRAME_BYTES_MAX, _UNBOUNDED, lambda: None)
@@ -51,6 +72,13 @@ class AmqpConnection:
             self._socket = self._connect()
         except ssl.SSLCertVerificationError as error:
             raise endpoint.untrusted(error) from error
+        except ssl.SSLError as error:
+            if error.reason == "WRONG_VERSION_NUMBER":
+                raise InvalidOption(
+                    f"option url: {endpoint} does not speak TLS: the port of amqps:// is as a rule "
+                    "5671"
+                ) from error
+            raise ConnectionLost(f"{endpoint}: {error}") from error
         except OSError as error:
             raise ConnectionLost(f"{endpoint}: {error}") from error
         try:
@@ -75,16 +103,15 @@ class AmqpConnection:
         return endpoint.tls_context().wrap_socket(plain, server_hostname=endpoint.host)
 
     def _negotiate(self, vhost: str) -> None:
-        user, password = self._endpoint.user, self._endpoint.password
-        handshake = Handshake(Login(user, password, vhost, "pyspark_warren", FRAME_BYTES_MAX))
+        handshake = Handshake(self._endpoint, vhost, FRAME_BYTES_MAX)
         self._output.raw(PROTOCOL_HEADER)
         while not handshake.is_open:
             self.send()
             for event in self.receive():
                 self._answer(handshake, event)
         self.frame_max = self._output.frame_max = handshake.frame_max
-        self._call(Channel.Open(), Channel.OpenOk)
-        self._call(Confirm.Select(), Confirm.SelectOk)
+        self._call(ChannelOpen(), ChannelOpenOk)
+        self._call(ConfirmSelect(), ConfirmSelectOk)
 
     def _answer(self, handshake: Handshake, event: Ack | Method) -> None:
         if isinstance(event, Ack):
@@ -144,6 +171,7 @@ class AmqpConnection:
             raise self._failure
         try:
             data = self._socket.recv(RECEIVE_BYTES)
+            self._check_first(data)
             came = self._reader.feed(data)
         except (OSError, BrokenStream) as error:
             raise ConnectionLost(f"{self._endpoint}: {error}") from error
@@ -154,6 +182,18 @@ class AmqpConnection:
             raise self._failure
         return events
 
+    def _check_first(self, data: bytes) -> None:
+        """Raise InvalidOption if the first answer shows that the port is another protocol's.
+
+        No other try would help, so nobody has to wait for the failover timeout to be told.
+        """
+        if self._has_heard:
+            return
+        self._has_heard = True
+        for start, problem in _OTHER_PORTS:
+            if data.startswith(start):
+                raise InvalidOption(f"option url: {self._endpoint} {problem}")
+
     def _before_close(self, came: list[MethodFrame | Ack]) -> list[Ack | Method]:
         events: list[Ack | Method] = []
         for event in came:
@@ -162,22 +202,24 @@ class AmqpConnection:
                 continue
             try:
                 method = decode_method(event.payload)
-            except AmqpError as error:
+            except MalformedMethod as error:
                 self._failure = ConnectionLost(f"{self._endpoint}: {error}")
                 break
-            if isinstance(method, Connection.Close | Channel.Close):
+            if isinstance(method, ConnectionClose | ChannelClose):
                 self._failure = self._closed(method)
                 break
+            if isinstance(method, ConnectionBlocked | ConnectionUnblocked):
+                continue  # the broker reads no more for a while, and then does again
             events.append(method)
         return events
 
-    def _closed(self, close: Connection.Close | Channel.Close) -> Exception:
-        code = close.reply_code or 0
+    def _closed(self, close: ConnectionClose | ChannelClose) -> Exception:
+        code = close.reply_code
         text = f"{self._endpoint}: {code} {close.reply_text}"
         if code in _TRANSIENT:
             return ConnectionLost(text)
         if code in {_ACCESS_REFUSED, _NOT_ALLOWED}:
-            return NotAuthorised(f"{text} (user {self._endpoint.user!r})")
+            return NotAuthorised(f"{text} ({self._endpoint.who})")
         return PublishFailed(text)
 
     def _say_why(self) -> None:
@@ -195,7 +237,7 @@ class AmqpConnection:
     def close(self) -> None:
         """Politely, since all is confirmed."""
         try:
-            self._call(Connection.Close(200, "done", 0, 0), Connection.CloseOk, 0)
+            self._call(ConnectionClose(200, "done", 0, 0), ConnectionCloseOk, 0)
         except ConnectionLost:
             pass  # it is as closed as it gets
         finally:

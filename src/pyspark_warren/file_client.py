@@ -24,9 +24,7 @@ from pyspark_warren.http_client import Cut, Extent
 from pyspark_warren.local_segments import LocalSegment
 from pyspark_warren.positions import OFFSET_MAX
 from warren.storage.disk.layout import decode_name, numbered
-from warren.streams.active_files import NAME_FILE
-from warren.streams.segments import DATA_SUFFIX, SegmentFiles
-from warren.streams.store import GONE
+from warren.streams.segments import DATA_SUFFIX, GONE, NAME_FILE, SegmentFiles
 
 
 class FileClient:

@@ -252,7 +252,7 @@ class QueueClient:
         match status:
             case 401 | 403:
                 raise NotAuthorised(
-                    f"{self._endpoint} refuses user {self._endpoint.user!r} access to {where}: "
+                    f"{self._endpoint} refuses {self._endpoint.who} access to {where}: "
                     f"{reason or 'wrong user or password'}"
                 )
             case 404:
@@ -270,6 +270,7 @@ def _address_of(endpoint: Endpoint) -> HttpAddress:
         port=endpoint.port,
         user=endpoint.user,
         password=endpoint.password,
+        token=endpoint.identity.bearer() or "",
         tls=endpoint.tls_context() if endpoint.is_secure else None,
         agent="pyspark_warren",
     )

@@ -12,20 +12,19 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
-from pyspark_warren.endpoints import PATIENCE_S, Endpoint, parse_endpoints
+from pyspark_warren.endpoints import PATIENCE_S, Endpoint, Identity, parse_endpoints
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.positions import EARLIEST, LATEST, OFFSET_MAX, Position, parse_position
 
 SOURCE_OPTIONS: Final = (
     "url", "user", "password", "vhost", "queue", "exchange", "routingKey", "startingOffsets",
     "endingOffsets", "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minPartitions",
-    "failOnDataLoss", "includeHeaders", "group", "path", "caFile",
-    "failoverTimeout",
+    "failOnDataLoss", "includeHeaders", "group", "path", "caFile", "certFile", "keyFile", "token",
+    "tokenFile", "failoverTimeout",
 )  # fmt: skip
 SINK_OPTIONS: Final = (
     "url", "user", "password", "vhost", "exchange", "routingKey", "idColumns",
-    "messagesPerSecond", "caFile",
-    "failoverTimeout",
+    "messagesPerSecond", "caFile", "certFile", "keyFile", "token", "tokenFile", "failoverTimeout",
 )  # fmt: skip
 # Given by Spark itself, whatever the format.
 SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "querytimeout"})
@@ -215,11 +214,27 @@ class _Options:
 
     def _every_endpoint(self, text: str) -> tuple[Endpoint, ...]:
         every = parse_endpoints(text, self.text("user"), self.text("password"))
-        if (ca_file := self.text("caFile")) is None:
-            return every
+        identity = self._identity()
         if not any(endpoint.is_secure for endpoint in every):
-            raise InvalidOption("option caFile: no address of option url is https:// or amqps://")
-        return tuple(replace(endpoint, ca_file=ca_file) for endpoint in every)
+            for name in ("caFile", "certFile"):
+                if self.text(name) is not None:
+                    raise InvalidOption(
+                        f"option {name}: no address of option url is https:// or amqps://"
+                    )
+        return tuple(replace(endpoint, identity=identity) for endpoint in every)
+
+    def _identity(self) -> Identity:
+        if self.text("keyFile") is not None and self.text("certFile") is None:
+            raise InvalidOption("option keyFile: needs option certFile, whose key it is")
+        if self.text("token") is not None and self.text("tokenFile") is not None:
+            raise InvalidOption("option tokenFile: give it or option token")
+        return Identity(
+            ca_file=self.text("caFile"),
+            cert_file=self.text("certFile"),
+            key_file=self.text("keyFile"),
+            token=self.text("token"),
+            token_file=self.text("tokenFile"),
+        )
 
     def vhost(self) -> str:
         """As named by its option, or else by the addresses, which must agree."""

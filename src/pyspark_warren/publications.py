@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pamqp.commands import Basic
 
+from pyspark_warren.amqp_methods import BasicPublish, encode_method
 from pyspark_warren.content_frames import Bytes, content_frames, joined, method_frame, numbers
 from pyspark_warren.errors import PublishFailed
 from warren.model.fields import Field, Table
-from warren.wire.methods import encode_method
 from warren.wire.properties import Properties, encode_properties
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class Encoder:
         if made is None:
             if len(self._methods) >= _ROUTES_MAX:
                 self._methods.clear()
-            publish = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=True)
+            publish = BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=True)
             try:
                 made = method_frame(encode_method(publish))
             except ValueError as error:

@@ -17,15 +17,14 @@ from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
-from pamqp.commands import Basic
 
 from pyspark_warren.amqp_connection import AmqpConnection
+from pyspark_warren.amqp_methods import BasicNack, BasicReturn, Method
 from pyspark_warren.content_frames import octets_of
 from pyspark_warren.endpoints import PATIENCE_S, Endpoint
 from pyspark_warren.errors import BrokerUnavailable, PublishFailed
 from warren.client.errors import ConnectionLost
 from warren.wire.codec import Ack
-from warren.wire.methods import Method
 
 WINDOW_MESSAGES: Final = 8_192
 WINDOW_BYTES: Final = 16 * 1_048_576
@@ -137,12 +136,12 @@ class Publisher:
     def _take(self, event: Ack | Method) -> None:
         if isinstance(event, Ack):
             self._confirm(event.delivery_tag, event.multiple)
-        elif isinstance(event, Basic.Return):
+        elif isinstance(event, BasicReturn):
             raise PublishFailed(
                 f"returned, {event.reply_code} {event.reply_text}: no queue gets what exchange "
                 f"{event.exchange!r} has with routing key {event.routing_key!r}"
             )
-        elif isinstance(event, Basic.Nack):
+        elif isinstance(event, BasicNack):
             raise PublishFailed(
                 "the broker refused a message (nack): a queue is full and has "
                 "x-overflow=reject-publish, or could not store it"

@@ -64,12 +64,18 @@ class WarrenDataSource(DataSource):
     caFile
         Who signed the certificates of ``https://`` and ``amqps://`` addresses, if not one whom the
         machine trusts anyway.
+    certFile, keyFile
+        The certificate to show to such addresses, and its key if that is in a file of its own. For
+        the sink it is the login, too, if there is neither a user nor a token.
+    token, tokenFile
+        An OAuth 2.0 access token in place of a password, or a file with one, which is read again
+        for each connection.
 
     Options of the sink
     -------------------
     url
         Addresses, several for failover: ``amqp://a,amqp://b``.
-    user, password, vhost, caFile, failoverTimeout
+    user, password, vhost, caFile, certFile, keyFile, token, tokenFile, failoverTimeout
         As above.
     exchange, routingKey
         For rows without a column of that name (`exchange`, `routing_key`).

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.errors import InvalidOption
+from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import patiently
 from pyspark_warren.jobs.store_source import StoreSource, parse_nodes
 from pyspark_warren.jobs.stores import DAMAGE, FILES, LOST, MESSAGE, QUEUE
@@ -39,16 +39,16 @@ class AuditOptions:
 
     nodes: Annotated[
         str,
-        typer.Option(
+        Parameter(
             metavar="NAME=DIR,...",
             help="Nodes and their data directories, or copies of those. They are only read. Let "
             "queues rest meanwhile, or stop the nodes.",
         ),
     ]
-    queue: Annotated[str | None, typer.Option(help="This queue only.")] = None
+    queue: Annotated[str | None, Parameter(help="This queue only.")] = None
     confirmed: Annotated[
         str | None,
-        typer.Option(
+        Parameter(
             metavar="FILE",
             help="A log of a producer: message ids, one a line, that were confirmed and not "
             "consumed. Each must be there.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, Final, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import typer
 
@@ -17,6 +17,7 @@ from pyspark_warren.errors import InvalidOption, WarrenError
 from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
+from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import reason_of
 from pyspark_warren.jobs.replay import Replayed, ReplayOptions, replay
 from pyspark_warren.jobs.session import SessionOptions, make_session
@@ -188,8 +189,23 @@ def _fail(text: str, code: int) -> None:
 
 def _parameter(field: Field[Any], hints: dict[str, Any]) -> inspect.Parameter:
     default = inspect.Parameter.empty if field.default is MISSING else field.default
+    plain, parameter = get_args(hints[field.name])
     return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[plain, _option(parameter)],
+    )
+
+
+def _option(parameter: Parameter) -> Any:
+    return typer.Option(
+        *(() if parameter.flag is None else (parameter.flag,)),
+        help=parameter.help,
+        metavar=parameter.metavar,
+        envvar=parameter.envvar,
+        min=parameter.min,
+        show_default=parameter.show_default,
     )
 
 

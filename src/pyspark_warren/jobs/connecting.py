@@ -1,19 +1,19 @@
 """How a job finds its broker, its queues and its session: options that several jobs share.
 
-Each job's options are a frozen dataclass. Its fields are annotated as `typer` wants them, so that
+Each job's options are a frozen dataclass. Its fields are annotated with `Parameter`, so that
 the same list makes the function's argument and the command line.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
-import typer
+from pyspark_warren.jobs.parameters import Parameter
 
 Url = Annotated[
     str,
-    typer.Option(
+    Parameter(
         metavar="URLS",
         envvar="WARREN_URL",
         help="Addresses of the broker, separated by commas: http://a:15672 to read, amqp://a to "
@@ -21,21 +21,39 @@ Url = Annotated[
     ),
 ]
 User = Annotated[
-    str | None, typer.Option(envvar="WARREN_USER", help="Unless in URLS.", show_default="guest")
+    str | None, Parameter(envvar="WARREN_USER", help="Unless in URLS.", show_default="guest")
 ]
 Password = Annotated[
     str | None,
-    typer.Option(envvar="WARREN_PASSWORD", help="Unless in URLS.", show_default="guest"),
+    Parameter(envvar="WARREN_PASSWORD", help="Unless in URLS.", show_default="guest"),
 ]
-Vhost = Annotated[str | None, typer.Option(help="Virtual host.", show_default="/")]
+Vhost = Annotated[str | None, Parameter(help="Virtual host.", show_default="/")]
 FailoverTimeout = Annotated[
     int | None,
-    typer.Option(
+    Parameter(
         min=1,
         metavar="SECONDS",
         help="For how long to try when none of them answers.",
         show_default="120",
     ),
+]
+CaFile = Annotated[
+    str | None,
+    Parameter(metavar="FILE", help="Who signed the certificates of https:// and amqps://."),
+]
+CertFile = Annotated[
+    str | None,
+    Parameter(metavar="FILE", help="Certificate to show, on every machine that Spark uses."),
+]
+KeyFile = Annotated[
+    str | None, Parameter(metavar="FILE", help="Its key, unless it is in the same file.")
+]
+Token = Annotated[
+    str | None,
+    Parameter(envvar="WARREN_TOKEN", help="OAuth 2.0 access token, instead of a password."),
+]
+TokenFile = Annotated[
+    str | None, Parameter(metavar="FILE", help="A file with one, read for each connection.")
 ]
 
 
@@ -43,11 +61,17 @@ FailoverTimeout = Annotated[
 class BrokerOptions:
     """Where the broker is, and who asks."""
 
-    url: Url
+    url: Url = field(repr=False)
+    """Without repr: there may be a password in it."""
     user: User = None
-    password: Password = None
+    password: Password = field(default=None, repr=False)
     vhost: Vhost = None
     failover_timeout: FailoverTimeout = None
+    ca_file: CaFile = None
+    cert_file: CertFile = None
+    key_file: KeyFile = None
+    token: Token = field(default=None, repr=False)
+    token_file: TokenFile = None
 
     def check(self) -> None:
         """Whether the options can be meant, as far as that can be told without Spark.
@@ -62,6 +86,8 @@ class BrokerOptions:
         """As options of the source and of the sink."""
         given = {
             "url": self.url, "user": self.user, "password": self.password, "vhost": self.vhost,
-            "failoverTimeout": self.failover_timeout,
+            "failoverTimeout": self.failover_timeout, "caFile": self.ca_file,
+            "certFile": self.cert_file, "keyFile": self.key_file, "token": self.token,
+            "tokenFile": self.token_file,
         }  # fmt: skip
         return {name: str(value) for name, value in given.items() if value is not None}

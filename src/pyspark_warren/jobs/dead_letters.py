@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.jobs.connecting import BrokerOptions
+from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.plots import bars_across, stacked_bars
 from pyspark_warren.jobs.queries import patiently
 from pyspark_warren.jobs.redriving import Origin, Redrive
@@ -41,34 +41,34 @@ class DeadLettersOptions(BrokerOptions):
     """Which queues to look at, and what to do with what is there."""
 
     queue: Annotated[
-        str, typer.Option(metavar="NAMES", help="Dead-letter queues, separated by commas.")
+        str, Parameter(metavar="NAMES", help="Dead-letter queues, separated by commas.")
     ]
     error_header: Annotated[
-        str, typer.Option(help="Header in which your consumers say what went wrong.")
+        str, Parameter(help="Header in which your consumers say what went wrong.")
     ] = "x-exception-message"
     report: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write an HTML report, with plots.")
+        str | None, Parameter(metavar="FILE", help="Write an HTML report, with plots.")
     ] = None
     redrive: Annotated[
         bool,
-        typer.Option(
-            "--redrive",
+        Parameter(
+            flag="--redrive",
             help="Send messages back to where they first died, with the routing key they had. "
             "Each leaves the queue only when it is confirmed there; header x-redrive-count "
             "counts. Needs an amqp:// address.",
         ),
     ] = False
     reason: Annotated[
-        str | None, typer.Option(help="Only those that died of it: rejected, expired, ...")
+        str | None, Parameter(help="Only those that died of it: rejected, expired, ...")
     ] = None
-    origin: Annotated[
-        str | None, typer.Option(help="Only those that first died in this queue.")
-    ] = None
-    error: Annotated[
-        str | None, typer.Option(help="Only those whose error has this text in it.")
-    ] = None
+    origin: Annotated[str | None, Parameter(help="Only those that first died in this queue.")] = (
+        None
+    )
+    error: Annotated[str | None, Parameter(help="Only those whose error has this text in it.")] = (
+        None
+    )
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Look at so many messages of each queue at most.")
+        int | None, Parameter(min=1, help="Look at so many messages of each queue at most.")
     ] = None
 
     def check(self) -> None:

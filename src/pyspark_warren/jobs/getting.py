@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pamqp.commands import Basic
-
 from pyspark_warren.amqp_connection import CHANNEL, AmqpConnection
+from pyspark_warren.amqp_methods import BasicAck, BasicGet, BasicGetEmpty
 from warren.wire.codec import Delivery
 
 
@@ -16,12 +15,12 @@ class GettingConnection(AmqpConnection):
 
         Confirms that come meanwhile are kept for `receive`.
         """
-        self._method(Basic.Get(queue=queue), CHANNEL)
+        self._method(BasicGet(queue=queue), CHANNEL)
         self.send()
         got = self._reader.deliveries
         while not got:
             came = self._received()
-            answers = [event for event in came if not isinstance(event, Basic.GetEmpty)]
+            answers = [event for event in came if not isinstance(event, BasicGetEmpty)]
             self._events += answers
             if len(answers) < len(came):
                 return None
@@ -29,4 +28,4 @@ class GettingConnection(AmqpConnection):
 
     def ack(self, tag: int) -> None:
         """Acknowledge a message; sent with what is sent next."""
-        self._method(Basic.Ack(delivery_tag=tag), CHANNEL)
+        self._method(BasicAck(delivery_tag=tag), CHANNEL)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import typer
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
@@ -24,6 +23,7 @@ from pyspark_warren.jobs.compaction import FILES_MIN, compact
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.decoding import BODY, REASON, BodyFormat, check_format, decode
 from pyspark_warren.jobs.lake import MESSAGES, QUARANTINE, Commit, Lake, batch_name
+from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import run_query
 from pyspark_warren.jobs.watching import Progress, Watch
 from pyspark_warren.options import parse_source_options
@@ -47,67 +47,63 @@ COMPACTED_EVERY: Final = 50
 class IngestOptions(BrokerOptions):
     """What to take in, from where, and how it is kept."""
 
-    lake: Annotated[str, typer.Option(metavar="PATH", help="Where the tables are, or will be.")]
+    lake: Annotated[str, Parameter(metavar="PATH", help="Where the tables are, or will be.")]
     queue: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Streams, separated by commas.")
+        str | None, Parameter(metavar="NAMES", help="Streams, separated by commas.")
     ] = None
     exchange: Annotated[
         str | None,
-        typer.Option(help="Have a stream declared (named by --queue, if given) and bound to it."),
+        Parameter(help="Have a stream declared (named by --queue, if given) and bound to it."),
     ] = None
-    routing_key: Annotated[str | None, typer.Option(help="To bind it with.", show_default="#")] = (
-        None
-    )
-    format: Annotated[BodyFormat, typer.Option(help="What bodies are.")] = "raw"
+    routing_key: Annotated[str | None, Parameter(help="To bind it with.", show_default="#")] = None
+    format: Annotated[BodyFormat, Parameter(help="What bodies are.")] = "raw"
     schema: Annotated[
         str | None,
-        typer.Option(
+        Parameter(
             help="Of the bodies, or a file with it: for json as in SQL ('id BIGINT NOT NULL, "
             "name STRING'), for avro an Avro schema."
         ),
     ] = None
     keep_value: Annotated[
-        bool, typer.Option(help="Keep bodies as they came, beside the decoded ones.")
+        bool, Parameter(help="Keep bodies as they came, beside the decoded ones.")
     ] = True
     starting_offsets: Annotated[
         str,
-        typer.Option(help="Where a new lake begins: earliest, latest, an offset or a moment."),
+        Parameter(help="Where a new lake begins: earliest, latest, an offset or a moment."),
     ] = "earliest"
     once: Annotated[
-        bool, typer.Option("--once", help="Take what is there and end, instead of going on.")
+        bool, Parameter(flag="--once", help="Take what is there and end, instead of going on.")
     ] = False
     every_s: Annotated[
-        float, typer.Option(min=0, help="Seconds from one batch to the next; 0: at once.")
+        float, Parameter(min=0, help="Seconds from one batch to the next; 0: at once.")
     ] = 10.0
     offsets_max: Annotated[
-        int | None, typer.Option(min=1, help="So many records in a batch at most.")
+        int | None, Parameter(min=1, help="So many records in a batch at most.")
     ] = None
     bytes_max: Annotated[
-        int, typer.Option(min=1, help="So many bytes in a batch, to about a chunk.")
+        int, Parameter(min=1, help="So many bytes in a batch, to about a chunk.")
     ] = 1_073_741_824
     partitions: Annotated[
         int | None,
-        typer.Option(min=1, help="So many tasks read a batch.", show_default="cores"),
+        Parameter(min=1, help="So many tasks read a batch.", show_default="cores"),
     ] = None
     group: Annotated[
-        str | None, typer.Option(help="Under which name the broker is told how far this is.")
+        str | None, Parameter(help="Under which name the broker is told how far this is.")
     ] = None
     fail_on_data_loss: Annotated[
-        bool, typer.Option(help="Whether records that are gone before they are read end the job.")
+        bool, Parameter(help="Whether records that are gone before they are read end the job.")
     ] = True
     compression: Annotated[
         Literal["zstd", "snappy", "gzip", "lz4", "uncompressed"],
-        typer.Option(help="Of the Parquet files."),
+        Parameter(help="Of the Parquet files."),
     ] = "zstd"
     compact_files: Annotated[
         int,
-        typer.Option(
+        Parameter(
             min=0, help="Put small files of a partition together when there are so many; 0: never."
         ),
     ] = FILES_MIN
-    checkpoint: Annotated[str | None, typer.Option(metavar="PATH", show_default="in the lake")] = (
-        None
-    )
+    checkpoint: Annotated[str | None, Parameter(metavar="PATH", show_default="in the lake")] = None
 
     def check(self) -> None:
         parse_source_options(self.source(parallelism=1))

@@ -12,21 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pamqp.commands import Basic
-
+from pyspark_warren.amqp_methods import BasicNack, BasicPublish, BasicReturn, encode_method
 from pyspark_warren.errors import BrokerUnavailable, PublishFailed
 from pyspark_warren.jobs.getting import GettingConnection
 from pyspark_warren.jobs.watching import Progress, Watch
 from warren.client.errors import ConnectionLost
 from warren.model.fields import EMPTY_TABLE, long
 from warren.wire.codec import Ack, Delivery, Message, PropertyBlock
-from warren.wire.methods import encode_method
 from warren.wire.properties import MalformedProperties, decode_properties, encode_properties
 from warren.wire.tables import table_to_python
 
 if TYPE_CHECKING:
+    from pyspark_warren.amqp_methods import Method
     from pyspark_warren.endpoints import Endpoint
-    from warren.wire.methods import Method
 
 REDRIVE_COUNT: Final = "x-redrive-count"
 WINDOW_MESSAGES: Final = 256
@@ -111,7 +109,7 @@ class Redrive:
         count = 1 + (before if isinstance(before, int) else 0)
         properties.headers = table.replacing(REDRIVE_COUNT, long(count))
         block = PropertyBlock(encode_properties(properties))
-        publish = Basic.Publish(
+        publish = BasicPublish(
             exchange=origin.exchange, routing_key=origin.routing_key, mandatory=True
         )
         connection.publish(encode_method(publish), Message(b"", block, got.message.body))
@@ -139,13 +137,13 @@ class Redrive:
             for tag in tags:
                 connection.ack(self._waiting.pop(tag))
                 self.redriven += 1
-        elif isinstance(event, Basic.Return):
+        elif isinstance(event, BasicReturn):
             self._give_up(
                 connection,
                 f"no queue gets what exchange {event.exchange!r} has with "
                 f"routing key {event.routing_key!r}",
             )
-        elif isinstance(event, Basic.Nack):
+        elif isinstance(event, BasicNack):
             self._give_up(connection, "the broker refused a message (nack)")
 
     def _give_up(self, connection: GettingConnection, problem: str) -> None:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.ingest import HOUR_FORMAT
 from pyspark_warren.jobs.lake import MESSAGES, Lake
+from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import patiently, run_query
 from pyspark_warren.jobs.session import make_active
 from pyspark_warren.jobs.watching import Progress, Watch
@@ -43,48 +43,46 @@ class ReplayOptions(BrokerOptions):
     """What to publish again, where to, and how fast."""
 
     lake: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Read the messages of this lake.")
+        str | None, Parameter(metavar="PATH", help="Read the messages of this lake.")
     ] = None
     queue: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Of the lake only these; or read streams.")
+        str | None, Parameter(metavar="NAMES", help="Of the lake only these; or read streams.")
     ] = None
     starting_offsets: Annotated[
-        str, typer.Option(help="Where in streams to begin: earliest, an offset or a moment.")
+        str, Parameter(help="Where in streams to begin: earliest, an offset or a moment.")
     ] = "earliest"
     ending_offsets: Annotated[
-        str, typer.Option(help="And where to end: latest (as of now), an offset or a moment.")
+        str, Parameter(help="And where to end: latest (as of now), an offset or a moment.")
     ] = "latest"
     since: Annotated[
-        str | None, typer.Option(metavar="MOMENT", help="Only those taken then or later.")
+        str | None, Parameter(metavar="MOMENT", help="Only those taken then or later.")
     ] = None
     until: Annotated[
-        str | None, typer.Option(metavar="MOMENT", help="Only those taken before then.")
+        str | None, Parameter(metavar="MOMENT", help="Only those taken before then.")
     ] = None
     routing_key: Annotated[
-        str | None, typer.Option(help="Only those with such a key; * and # as in topics.")
+        str | None, Parameter(help="Only those with such a key; * and # as in topics.")
     ] = None
     where: Annotated[
         str | None,
-        typer.Option(metavar="SQL", help="Only those of which this is true: body.total > 100"),
+        Parameter(metavar="SQL", help="Only those of which this is true: body.total > 100"),
     ] = None
     to_exchange: Annotated[
-        str | None, typer.Option(help="Where to.", show_default="the exchange they came by")
+        str | None, Parameter(help="Where to.", show_default="the exchange they came by")
     ] = None
     to_routing_key: Annotated[
-        str | None, typer.Option(help="With which key.", show_default="the one they had")
+        str | None, Parameter(help="With which key.", show_default="the one they had")
     ] = None
-    rate: Annotated[int | None, typer.Option(min=1, help="So many messages a second at most.")] = (
-        None
-    )
+    rate: Annotated[int | None, Parameter(min=1, help="So many messages a second at most.")] = None
     offsets_max: Annotated[
-        int, typer.Option(min=1, help="So many records of streams in a batch at most.")
+        int, Parameter(min=1, help="So many records of streams in a batch at most.")
     ] = 100_000
     state: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Where it is kept how far a replay is, to go on there."),
+        Parameter(metavar="PATH", help="Where it is kept how far a replay is, to go on there."),
     ] = None
     yes: Annotated[
-        bool, typer.Option("--yes", help="Publish; without it, only say what would be.")
+        bool, Parameter(flag="--yes", help="Publish; without it, only say what would be.")
     ] = False
 
 

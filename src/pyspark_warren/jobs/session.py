@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.java import ensure_quiet_java
+from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import JobFailed, reason_of
 
 if TYPE_CHECKING:
@@ -36,14 +35,14 @@ class SessionOptions:
 
     master: Annotated[
         str,
-        typer.Option(
+        Parameter(
             envvar="WARREN_SPARK_MASTER",
             help="local[N], spark://HOST:PORT, yarn, k8s://...: where Spark runs.",
         ),
     ] = "local[*]"
     conf: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given several times."),
+        Parameter(metavar="KEY=VALUE", help="A setting of Spark; may be given several times."),
     ] = None
 
     def check(self) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.files import Files
+from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import run_query
 from pyspark_warren.jobs.reports import check_writable
 from pyspark_warren.jobs.telemetry_report import report_of
@@ -51,30 +51,28 @@ class TelemetryOptions(BrokerOptions):
     """Which events to take, and what to make of them."""
 
     state: Annotated[
-        str, typer.Option(metavar="PATH", help="Where windows are kept, and how far this is.")
+        str, Parameter(metavar="PATH", help="Where windows are kept, and how far this is.")
     ]
     queue: Annotated[
-        str, typer.Option(help="The stream with the events; declared and bound if it is not there.")
+        str, Parameter(help="The stream with the events; declared and bound if it is not there.")
     ] = "telemetry"
-    exchange: Annotated[
-        str, typer.Option(help="To bind it to; '' to take the stream as it is.")
-    ] = EXCHANGE
+    exchange: Annotated[str, Parameter(help="To bind it to; '' to take the stream as it is.")] = (
+        EXCHANGE
+    )
     starting_offsets: Annotated[
-        str, typer.Option(help="Where to begin: earliest, latest, an offset or a moment.")
+        str, Parameter(help="Where to begin: earliest, latest, an offset or a moment.")
     ] = "earliest"
-    window_s: Annotated[int, typer.Option(min=1, help="Seconds in a window.")] = 10
+    window_s: Annotated[int, Parameter(min=1, help="Seconds in a window.")] = 10
     late_s: Annotated[
-        int, typer.Option(min=1, help="Events that come later than this do not count.")
+        int, Parameter(min=1, help="Events that come later than this do not count.")
     ] = 60
     once: Annotated[
-        bool, typer.Option("--once", help="Take what is there and end, instead of going on.")
+        bool, Parameter(flag="--once", help="Take what is there and end, instead of going on.")
     ] = False
-    every_s: Annotated[float, typer.Option(min=0, help="Seconds from one batch to the next.")] = (
-        10.0
-    )
+    every_s: Annotated[float, Parameter(min=0, help="Seconds from one batch to the next.")] = 10.0
     report: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write an HTML report with plots, after each batch."),
+        Parameter(metavar="FILE", help="Write an HTML report with plots, after each batch."),
     ] = None
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""HTTP connection to a node's API: kept alive, with Basic authentication and JSON bodies.
+"""HTTP connection to a node's API: kept alive, with a password or a token, and JSON bodies.
 
 A connection that was kept for long may have been closed by the node meanwhile, which shows only
 when it is used again. That is no fault of a request: it is sent once more over a new connection, if
@@ -29,6 +29,8 @@ class HttpAddress:
     tls: SSLContext | None = None
     """None: plain HTTP."""
     agent: str = "warren"
+    token: str = field(default="", repr=False)
+    """OAuth 2.0 access token, which is sent in place of user and password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,9 @@ class ApiConnection:
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "User-Agent": self.address.agent}
-        if self.address.user:
+        if self.address.token:
+            headers["Authorization"] = f"Bearer {self.address.token}"
+        elif self.address.user:
             secret = f"{self.address.user}:{self.address.password}".encode()
             headers["Authorization"] = f"Basic {b64encode(secret).decode()}"
         return headers

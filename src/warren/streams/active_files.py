@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from warren.model.logs import EventLog
 from warren.storage.disk.files import Disk, append_all
 from warren.storage.disk.layout import encode_name
-from warren.streams.segments import SegmentFiles
-
-NAME_FILE: Final = ".queue_name"
+from warren.streams.segments import NAME_FILE, SegmentFiles
 
 _log = EventLog("streams")
 

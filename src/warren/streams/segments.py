@@ -38,6 +38,9 @@ from warren.streams.chunk_format import (
     read_header,
 )
 
+NAME_FILE: Final = ".queue_name"
+# In the name of a directory whose stream was deleted, until its files are gone.
+GONE: Final = ".gone-"
 DATA_SUFFIX: Final = ".segment"
 INDEX_SUFFIX: Final = ".index"
 ENTRY: Final = Struct("<QqQI")

@@ -22,10 +22,9 @@ from warren.storage.disk.committer import Batch, Committer
 from warren.storage.disk.layout import encode_name, vhost_directory
 from warren.streams.host import StreamHost
 from warren.streams.log import StreamLog
-from warren.streams.segments import Segment, SegmentFiles, recover_segments
+from warren.streams.segments import GONE, Segment, SegmentFiles, recover_segments
 from warren.streams.tail import Tail, read_tail
 
-GONE: Final = ".gone-"
 CLOSE_POLL_S: Final = 0.002
 DOUBT_MS: Final = 10_000
 """So long after a write that failed nobody is to begin anything large here."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from pyspark_warren.endpoints import Endpoint, parse_endpoints
+from pyspark_warren.endpoints import Endpoint, Identity, parse_endpoints
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.options import (
     SINK_OPTIONS,
@@ -103,12 +104,45 @@ def test_files_need_no_broker_and_no_name() -> None:
 def test_who_signed_certificates_is_asked_of_secure_addresses_alone() -> None:
     url = "https://a, amqps://a"
     options = parse_source_options({"url": url, "queue": "q", "caFile": "ca.pem"})
-    assert options.endpoints[0].ca_file == "ca.pem"
-    assert parse_sink_options({"url": url, "caFile": "ca.pem"}).endpoints[0].ca_file == "ca.pem"
+    assert options.endpoints[0].identity.ca_file == "ca.pem"
+    sink = parse_sink_options({"url": url, "caFile": "ca.pem"})
+    assert sink.endpoints[0].identity.ca_file == "ca.pem"
     with pytest.raises(InvalidOption, match=r"option caFile: no address .* is https"):
         parse_source_options({**SOURCE, "caFile": "ca.pem"})
     with pytest.raises(InvalidOption, match=r"option caFile: nowhere.pem"):
-        Endpoint("https", "a", 1, "me", "secret", ca_file="nowhere.pem").tls_context()
+        Endpoint("https", "a", 1, "me", "secret", identity=Identity("nowhere.pem")).tls_context()
+
+
+def test_a_certificate_needs_a_secure_address_and_is_read_where_it_is_shown() -> None:
+    url = "https://a, amqps://a"
+    options = parse_sink_options({"url": url, "certFile": "me.pem", "keyFile": "me.key"})
+    assert options.endpoints[0].is_external
+    assert options.endpoints[0].who == "certificate me.pem"
+    named = parse_sink_options({"url": url, "certFile": "me.pem", "user": "me"})
+    assert not named.endpoints[0].is_external
+    with pytest.raises(InvalidOption, match=r"option certFile: no address .* is https"):
+        parse_source_options({**SOURCE, "certFile": "me.pem"})
+    with pytest.raises(InvalidOption, match="option keyFile: needs option certFile"):
+        parse_sink_options({"url": url, "keyFile": "me.key"})
+    with pytest.raises(InvalidOption, match=r"options certFile, keyFile: me\.pem, me\.key: "):
+        options.endpoints[0].tls_context()
+
+
+def test_a_token_is_shown_in_place_of_a_password_and_never_printed(tmp_path: Path) -> None:
+    options = parse_source_options({**SOURCE, "token": "s3cret"})
+    assert options.endpoints[0].identity.bearer() == "s3cret"
+    assert "s3cret" not in repr(options)
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    (endpoint,) = parse_sink_options({"url": "amqp://a", "tokenFile": str(file)}).endpoints
+    assert endpoint.identity.bearer() == "first"
+    file.write_text("second")
+    assert endpoint.identity.bearer() == "second"
+    file.write_text("")
+    with pytest.raises(InvalidOption, match="is empty"):
+        endpoint.identity.bearer()
+    with pytest.raises(InvalidOption, match="give it or option token"):
+        parse_source_options({**SOURCE, "token": "s3cret", "tokenFile": str(file)})
 
 
 def test_each_side_takes_the_addresses_of_its_protocol() -> None:
