@@ -13,9 +13,12 @@ described at :class:`WarrenDataSource`.
 from __future__ import annotations
 
 from pyspark_warren.errors import WarrenError
+from pyspark_warren.progress import progress
 from pyspark_warren.session import local_session
 from pyspark_warren.source import WarrenDataSource, register
 
 DefaultSource = WarrenDataSource
 
-__all__ = ["DefaultSource", "WarrenDataSource", "WarrenError", "local_session", "register"]
+__all__ = [
+    "DefaultSource", "WarrenDataSource", "WarrenError", "local_session", "progress", "register",
+]  # fmt: skip

@@ -18,59 +18,24 @@ which is how publishers are, the column is that of the last time, as long as is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from pyspark_warren.errors import MalformedAnswer
+from pyspark_warren.fetched import Chunk, Fetched, Numbered, chunks_of
 from pyspark_warren.properties import headers_column, properties_column
-from pyspark_warren.schema import MOMENT, arrow_schema
+from pyspark_warren.row_filter import RowFilter
+from pyspark_warren.row_tests import RowTests, names_of
+from pyspark_warren.schema import COLUMN_NAMES, MOMENT, PROPERTY_NAMES, arrow_schema
 from warren.storage.disk.files import Buffer
-from warren.streams.chunk_format import ChunkHeader, MalformedChunk, is_sound, read_header
-from warren.streams.flags import REDELIVERED
-from warren.wire.route_key import split_octets
 
-# Distinct values, and which of them each record has.
-Numbered = tuple[list[bytes], pa.Array]
-
-# Where the flags stand in a chunk's header.
-_FLAGS_AT: Final = 52
-# Offsets of Arrow's binary arrays have 31 bits.
-FETCHED_BYTES_MAX: Final = 0x7FFF_FFFF
+EVERY_ROW: Final = RowFilter()
 # So many columns are kept for the next batch; properties of a row are a hundred bytes or so.
 REPEATED_MAX: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A sound chunk, where it begins in the fetched bytes, and where its parts do."""
-
-    header: ChunkHeader
-    places: tuple[int, ...]
-    is_redelivered: bool
-
-
-def chunks_of(data: Buffer) -> Iterator[Chunk]:
-    """Raises MalformedAnswer if the bytes are anything but whole, sound chunks."""
-    if len(data) > FETCHED_BYTES_MAX:
-        raise MalformedAnswer(f"{len(data)} bytes of chunks are more than Arrow can hold")
-    position = 0
-    while position < len(data):
-        try:
-            header = read_header(data, position)
-        except MalformedChunk as error:
-            raise MalformedAnswer(f"not a chunk at byte {position}: {error}") from None
-        if not is_sound(data, position, header):
-            raise MalformedAnswer(f"the chunk of offset {header.first_offset} is damaged")
-        flags = int.from_bytes(data[position + _FLAGS_AT : position + _FLAGS_AT + 4], "little")
-        places = tuple(position + place for place in header.parts())
-        yield Chunk(header, places, bool(flags & REDELIVERED))
-        position += header.size
 
 
 class Repeated:
@@ -91,12 +56,19 @@ class Repeated:
 
 
 class BatchMaker:
-    """Makes batches of one queue's chunks."""
+    """Makes batches of one queue's chunks, with the columns that are wanted and no others."""
 
-    def __init__(self, queue: str, include_headers: bool) -> None:
+    def __init__(
+        self,
+        queue: str,
+        columns: Sequence[str] = COLUMN_NAMES,
+        property_names: Sequence[str] = PROPERTY_NAMES,
+        row_filter: RowFilter = EVERY_ROW,
+    ) -> None:
         self._queue = queue
-        self._include_headers = include_headers
-        self._schema = arrow_schema(include_headers=include_headers)
+        self._schema = arrow_schema(columns=columns, property_names=property_names)
+        self._property_names = property_names
+        self._tests = None if row_filter.is_all else RowTests(row_filter)
         self._repeated = Repeated()
 
     def batches(self, data: Buffer, span: tuple[int, int]) -> Iterator[pa.RecordBatch]:
@@ -106,40 +78,53 @@ class BatchMaker:
 
     def batch(self, data: Buffer, span: tuple[int, int]) -> pa.RecordBatch | None:
         """The records of [start, end) among those fetched; None if there are none."""
-        chunks = list(chunks_of(data))
+        chunks = list(chunks_of(data, are_bodies_read="value" in self._schema.names))
         if not chunks:
             return None
-        first = chunks[0].header.first_offset
-        end = chunks[-1].header.end_offset
-        _check_order(chunks)
-        start, stop = max(span[0], first), min(span[1], end)
+        _check_order(chunks, may_have_gaps=self._tests is not None)
+        fetched = Fetched(data, chunks)
+        start, stop = fetched.rows_of(span)
         if start >= stop:
             return None
-        whole = self._whole(data, chunks)
-        return whole.slice(start - first, stop - start)
+        batch = self._whole(fetched)
+        if self._tests is None:
+            return batch.slice(start, stop - start)
+        wanted = self._tests.wanted(fetched)
+        wanted[:start] = wanted[stop:] = False
+        return batch.filter(pa.array(wanted)) if wanted.any() else None
 
-    def _whole(self, data: Buffer, chunks: list[Chunk]) -> pa.RecordBatch:
-        counts = np.array([chunk.header.records for chunk in chunks])
-        rows = int(counts.sum())
-        first = chunks[0].header.first_offset
-        times_us = np.array([chunk.header.timestamp_ms * 1000 for chunk in chunks])
-        delivered = np.array([chunk.is_redelivered for chunk in chunks])
-        queue = partial(pa.array, [self._queue])
-        columns = {
-            "value": _bodies(data, chunks),
-            "queue": self._repeated.column("queue", b"", rows, queue),
-            "offset": pa.array(np.arange(first, first + rows)),
-            "timestamp": pa.array(np.repeat(times_us, counts)).cast(MOMENT),
-            "redelivered": pa.array(np.repeat(delivered, counts)),
-        }
-        routes = _joined(data, chunks, 1)
-        columns["exchange"] = self._spread("exchange", routes, exchanges_column)
-        columns["routing_key"] = self._spread("routing_key", routes, routing_keys_column)
-        if self._include_headers:
-            blocks = _joined(data, chunks, 2)
-            columns["headers"] = self._spread("headers", blocks, headers_column)
-            columns["properties"] = self._spread("properties", blocks, properties_column)
-        return pa.record_batch([columns[name] for name in self._schema.names], schema=self._schema)
+    def _whole(self, fetched: Fetched) -> pa.RecordBatch:
+        columns = [self._column(name, fetched) for name in self._schema.names]
+        return pa.record_batch(columns, schema=self._schema)
+
+    def _column(self, name: str, fetched: Fetched) -> pa.Array:
+        match name:
+            case "value":
+                return _bodies(fetched.data, fetched.chunks)
+            case "queue":
+                make = partial(pa.array, [self._queue])
+                return self._repeated.column(name, b"", fetched.rows, make)
+            case "offset":
+                return pa.array(fetched.offsets())
+            case "timestamp":
+                times_us = [chunk.header.timestamp_ms * 1000 for chunk in fetched.chunks]
+                return pa.array(fetched.spread(times_us)).cast(MOMENT)
+            case "redelivered":
+                return self._redelivered(fetched)
+            case "exchange":
+                return self._spread(name, fetched.routes, exchanges_column)
+            case "routing_key":
+                return self._spread(name, fetched.routes, routing_keys_column)
+            case "headers":
+                return self._spread(name, fetched.blocks, headers_column)
+        names = self._property_names
+        return self._spread(name, fetched.blocks, lambda blocks: properties_column(blocks, names))
+
+    def _redelivered(self, fetched: Fetched) -> pa.Array:
+        told = [chunk.is_redelivered for chunk in fetched.chunks]
+        if any(told):
+            return pa.array(fetched.spread(told))
+        return self._repeated.column("redelivered", b"", fetched.rows, partial(pa.array, [False]))
 
     def _spread(
         self, name: str, values: Numbered, decode: Callable[[list[bytes]], pa.Array]
@@ -149,16 +134,15 @@ class BatchMaker:
         if len(distinct) == 1:
             make = partial(decode, distinct)
             return self._repeated.column(name, distinct[0], len(numbers), make)
-        return decode(distinct).take(numbers)
+        return decode(distinct).take(pa.array(numbers))
 
 
-def _check_order(chunks: list[Chunk]) -> None:
+def _check_order(chunks: list[Chunk], *, may_have_gaps: bool) -> None:
     expected = chunks[0].header.first_offset
     for chunk in chunks:
-        if chunk.header.first_offset != expected:
-            raise MalformedAnswer(
-                f"a chunk begins at offset {chunk.header.first_offset} instead of {expected}"
-            )
+        first = chunk.header.first_offset
+        if first != expected and not (may_have_gaps and first > expected):
+            raise MalformedAnswer(f"a chunk begins at offset {first} instead of {expected}")
         expected = chunk.header.end_offset
 
 
@@ -179,29 +163,10 @@ def _bodies(data: Buffer, chunks: list[Chunk]) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(starts), bodies])
 
 
-def _joined(data: Buffer, chunks: list[Chunk], kind: int) -> Numbered:
-    """Distinct routes (kind 1) or property blocks (2) of all chunks, and each record's number."""
-    known: dict[bytes, int] = {}
-    numbers = []
-    for chunk in chunks:
-        header, places = chunk.header, chunk.places
-        count = header.routes if kind == 1 else header.properties
-        ends = np.frombuffer(data, "<u4", count + 1, places[2 + kind]).tolist()
-        at = places[4 + kind]
-        mapping = [
-            known.setdefault(bytes(data[at + a : at + b]), len(known)) for a, b in pairwise(ends)
-        ]
-        own = np.frombuffer(data, "<u2", header.records, places[kind])
-        numbers.append(np.array(mapping, dtype=np.int32)[own])
-    return list(known), pa.array(np.concatenate(numbers))
-
-
 def exchanges_column(routes: list[bytes]) -> pa.StringArray:
     """What is not UTF-8 is shown with marks where it is not; so it is of routing keys."""
-    names = [split_octets(route)[0].decode(errors="replace") for route in routes]
-    return pa.array(names, pa.string())
+    return pa.array([names_of(route)[0] for route in routes], pa.string())
 
 
 def routing_keys_column(routes: list[bytes]) -> pa.StringArray:
-    names = [split_octets(route)[1].decode(errors="replace") for route in routes]
-    return pa.array(names, pa.string())
+    return pa.array([names_of(route)[1] for route in routes], pa.string())

@@ -12,18 +12,19 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse
-from ssl import SSLCertVerificationError
+from http.client import BadStatusLine, HTTPException, HTTPResponse
+from ssl import SSLCertVerificationError, SSLError
 from typing import Any, Final, NoReturn, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from pyspark_warren.chunk_pieces import BrokenOff, whole_chunks
-from pyspark_warren.endpoints import PATIENCE_S, Endpoint
+from pyspark_warren.endpoints import DEFAULT_PORTS, PATIENCE_S, Endpoint
 from pyspark_warren.errors import (
     BrokerUnavailable,
     DataLost,
+    InvalidOption,
     MalformedAnswer,
     NotAStream,
     NotAuthorised,
@@ -40,11 +41,13 @@ PAUSE_MAX_S: Final = 2.0
 ANSWER_BYTES: Final = 64 * 1_048_576
 # No more places to cut are given at a time.
 CUTS_MAX: Final = 1_000
+_NEXT_OFFSET: Final = "x-warren-next-offset"
 _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,32 @@ class Cut:
 
     offset: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a reader has before it: records, bytes of chunks, and when the first was taken."""
+
+    records: int
+    bytes: int
+    oldest_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """Messages with sequence numbers of [start, end); the first has this place."""
+
+    place: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Whole chunks of a selection, and the offset from which to go on; None from old brokers."""
+
+    data: bytes
+    next_offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +143,18 @@ class QueueClient:
         shown = self._ask_json(self._stream(queue, timestamp=moment_ms), queue)
         return int(shown["offset"])
 
+    def unread(self, queue: str, offset: int) -> Unread | None:
+        """What there is from an offset on; None from brokers that do not say."""
+        shown = self._ask_json(self._stream(queue, unread=offset), queue).get("unread")
+        if shown is None:
+            return None
+        return Unread(shown["records"], shown["bytes"], shown["oldest_timestamp"])
+
+    def stream_names(self) -> list[str]:
+        """The names of all streams of the virtual host."""
+        path = f"/api/warren/stream-names/{quote(self._vhost, safe='')}"
+        return [str(name) for name in self._ask_json(path, "streams")["names"]]
+
     def cuts(self, queue: str, span: tuple[int, int], limit: int) -> list[Cut]:
         """Offsets within [start, end) at which a chunk begins, evenly chosen."""
         query = {"from": span[0], "to": span[1], "limit": limit}
@@ -140,15 +181,43 @@ class QueueClient:
         self._leave(problem)
         raise BrokenOff(problem)
 
+    def selected(self, queue: str, span: tuple[int, int], selection: Sequence[Pair]) -> Selected:
+        """The first chunks of [start, end) that may have a match, without parts not wanted.
+
+        Raises DataLost if the first records are gone.
+        """
+        query = urlencode([("from", span[0]), ("to", span[1]), *selection])
+        request = _Request("GET", f"{self._stream(queue, '/records')}?{query}", queue)
+
+        def take(response: HTTPResponse) -> Selected:
+            said = response.headers.get(_NEXT_OFFSET)
+            return Selected(response.read(), None if said is None else int(said))
+
+        return self._answered(request, take)
+
     # Other queues
 
-    def snapshot(self, queue: str, limit: int | None = None) -> Iterator[memoryview]:
+    def snapshot_parts(
+        self, queue: str, limit: int | None, wanted: tuple[str, int]
+    ) -> list[SnapshotPart]:
+        """Parts of a snapshot: `("parts", 4)`, or `("part_bytes", 1000)`. Empty if it has none."""
+        query = dict([wanted, *([] if limit is None else [("limit", limit)])])
+        path = f"/api/warren/queues/{self._named(queue)}/snapshot/cuts?{urlencode(query)}"
+        shown = self._ask_json(path, queue)["parts"]
+        return [SnapshotPart(part["place"], part["from"], part["to"]) for part in shown]
+
+    def snapshot(
+        self, queue: str, limit: int | None = None, part: SnapshotPart | None = None
+    ) -> Iterator[memoryview]:
         """The ready messages, as whole chunks, piece by piece; offsets are places in the queue.
 
         A snapshot cannot be gone on with elsewhere, so what breaks off in the middle is raised.
         """
+        query = {} if limit is None else {"limit": limit}
+        if part is not None:
+            query = {"from": part.start, "to": part.end, "place": part.place}
         path = f"/api/warren/queues/{self._named(queue)}/snapshot"
-        path = path if limit is None else f"{path}?limit={limit}"
+        path = f"{path}?{urlencode(query)}" if query else path
         response = self._answered(_Request("GET", path, queue), lambda response: response)
         try:
             yield from whole_chunks(response.readinto)
@@ -210,6 +279,7 @@ class QueueClient:
             except SSLCertVerificationError as error:
                 raise self._endpoint.untrusted(error) from error
             except (OSError, HTTPException) as error:
+                _refuse_other_protocol(self._endpoint, error)
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if response.status not in _BUSY:
@@ -262,6 +332,20 @@ class QueueClient:
             case 400 if "is not a stream" in reason:
                 raise NotAStream(reason)
         raise WarrenError(f"{self._endpoint} refuses {where}: {status} {reason}")
+
+
+def _refuse_other_protocol(endpoint: Endpoint, error: Exception) -> None:
+    """Raises InvalidOption where something else answers, and always will."""
+    if isinstance(error, BadStatusLine) and str(error).startswith("AMQP"):
+        raise InvalidOption(
+            f"option url: {endpoint} speaks AMQP and not HTTP; give the port of the management "
+            f"API, such as {endpoint.scheme}://{endpoint.host}:{DEFAULT_PORTS[endpoint.scheme]}"
+        ) from error
+    if isinstance(error, SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        raise InvalidOption(
+            f"option url: {endpoint} does not speak TLS; give the port of the management API with "
+            "TLS, or an address with http://"
+        ) from error
 
 
 def _address_of(endpoint: Endpoint) -> HttpAddress:

@@ -65,3 +65,31 @@ def divided(span: Span, cuts: Sequence[Cut], count: int) -> list[Span]:
     }
     bounds = [start, *sorted(chosen), end]
     return list(pairwise(bounds))
+
+
+def split_by_records(spans: Sequence[Span], records_max: int) -> list[Span]:
+    """The same spans, each of no more than so many records.
+
+    Only here a span may begin within a chunk, which is then sent to both of its readers.
+    """
+    parts = []
+    for start, end in spans:
+        count = -(-(end - start) // records_max)
+        bounds = [start + (end - start) * number // count for number in range(count + 1)]
+        parts += list(pairwise(bounds))
+    return parts
+
+
+def limited(spans: Mapping[str, Span], records_max: int) -> dict[str, Span]:
+    """The first so many records of all spans, in the order in which queues are named."""
+    chosen = {}
+    for queue, (start, end) in spans.items():
+        chosen[queue] = (start, min(end, start + records_max))
+        records_max -= max(0, chosen[queue][1] - start)
+    return chosen
+
+
+def common(span: Span, other: Span) -> Span:
+    """What both have; an empty span if they have nothing in common."""
+    start, end = max(span[0], other[0]), min(span[1], other[1])
+    return (start, end) if start < end else (start, start)

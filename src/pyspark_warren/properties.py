@@ -8,12 +8,13 @@ has no headers and no properties, rather than ending the query: its body is stil
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
 
-from pyspark_warren.schema import HEADERS, PROPERTIES, PROPERTY_NAMES
+from pyspark_warren.schema import HEADERS, PROPERTY_NAMES, properties_type
 from warren.wire.properties import MalformedProperties, Properties, decode_properties
 from warren.wire.tables import table_to_python
 
@@ -26,8 +27,18 @@ def headers_column(blocks: list[bytes]) -> pa.MapArray:
     return pa.array([_headers_of(_decoded(block)) for block in blocks], HEADERS)
 
 
-def properties_column(blocks: list[bytes]) -> pa.StructArray:
-    return pa.array([_properties_of(_decoded(block)) for block in blocks], PROPERTIES)
+def properties_column(blocks: list[bytes], names: Sequence[str] = PROPERTY_NAMES) -> pa.StructArray:
+    """The properties with these names."""
+    shown = [_properties_of(_decoded(block), names) for block in blocks]
+    return pa.array(shown, properties_type(names))
+
+
+def plain_headers(block: bytes) -> dict[str, object]:
+    """Headers with their values as Python has them; empty if there are none."""
+    properties = _decoded(block)
+    if properties is None or properties.headers is None:
+        return {}
+    return dict(table_to_python(properties.headers))
 
 
 def _decoded(block: bytes) -> Properties | None:
@@ -50,11 +61,11 @@ def _shown(value: object) -> str | None:
     return _clean(json.dumps(value, ensure_ascii=False))
 
 
-def _properties_of(properties: Properties | None) -> dict[str, object] | None:
+def _properties_of(properties: Properties | None, names: Sequence[str]) -> dict[str, object] | None:
     if properties is None:
         return None
     shown: dict[str, object] = {}
-    for name in PROPERTY_NAMES:
+    for name in names:
         value = getattr(properties, name)
         if name == "timestamp" and value is not None:
             value = _EPOCH + timedelta(seconds=value) if value <= _MOMENT_S_MAX else None

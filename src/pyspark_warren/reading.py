@@ -1,26 +1,32 @@
-"""What batch and stream readers share: partitions, where reading begins, and reading itself.
+"""Reading, as batch and stream readers share it: partitions, where to begin, and what they read.
 
 A partition is a span of offsets of one queue, or a snapshot of one. Offsets are dense and chunks
 never change, so a span is the same rows whoever reads it, from whichever node, however often: all
 that exactly-once needs of a source. What must not happen is that rows are missing in silence, so a
 span is read to its last record or the task fails, unless `failOnDataLoss` is false; then what was
 lost is logged.
+
+Where a query wants all there is, chunks come as they are in the broker's files, which costs it
+least. Where it wants less (no bodies, one routing key), the broker is told so, and sends less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from re import fullmatch
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql.datasource import InputPartition
 
 from pyspark_warren.chunk_batches import BatchMaker
+from pyspark_warren.errors import InvalidOption
 from pyspark_warren.file_client import FileClient
-from pyspark_warren.http_client import CUTS_MAX, Cut, Extent, QueueClient
-from pyspark_warren.planning import Span, divided, shares
+from pyspark_warren.http_client import CUTS_MAX, Cut, Extent, Pair, QueueClient, SnapshotPart
+from pyspark_warren.planning import Span, divided, shares, split_by_records
 from pyspark_warren.positions import OFFSET_MAX, Position, PositionKind
-from pyspark_warren.span_pieces import Bounds, lost, one_ahead, span_pieces
+from pyspark_warren.row_filter import RowFilter
+from pyspark_warren.span_pieces import Bounds, lost, one_ahead, selected_pieces, span_pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
 _CUTS_PER_PARTITION: Final = 16
 # About so much a partition has if nobody says how many there are to be.
 PARTITION_BYTES: Final = 64 * 1_048_576
+_OF_ROUTES: Final = frozenset({"exchange", "routing_key"})
+_OF_PROPERTIES: Final = frozenset({"headers", "properties"})
 
 
 class StreamClient(Protocol):
@@ -53,12 +61,13 @@ class SpanPartition(InputPartition):
 
 
 class SnapshotPartition(InputPartition):
-    """The ready messages of another queue, no more than `limit` of them."""
+    """The ready messages of another queue: a part of them, or no more than `limit`."""
 
-    def __init__(self, queue: str, limit: int | None) -> None:
+    def __init__(self, queue: str, limit: int | None, part: SnapshotPart | None = None) -> None:
         super().__init__(queue)
         self.queue = queue
         self.limit = limit
+        self.part = part
 
 
 def open_client(options: SourceOptions) -> QueueClient:
@@ -71,6 +80,11 @@ def declare_if_asked(options: SourceOptions, client: QueueClient) -> None:
         client.declare_stream(options.queues[0], options.exchange, options.routing_key)
 
 
+def matching(pattern: str, names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The names that match as a whole, as Kafka's `subscribePattern` does."""
+    return tuple(name for name in names if fullmatch(pattern, name))
+
+
 def resolve(client: StreamClient, queue: str, position: Position, extent: Extent) -> int:
     """The offset that a position stands for; it may be gone already."""
     match position.kind:
@@ -81,7 +95,30 @@ def resolve(client: StreamClient, queue: str, position: Position, extent: Extent
         case PositionKind.OFFSET:
             return min(position.number, extent.end)
         case PositionKind.MOMENT:
-            return client.offset_at(queue, position.number)
+            return _resolve_moment(client, queue, position, extent)
+
+
+def _resolve_moment(client: StreamClient, queue: str, position: Position, extent: Extent) -> int:
+    offset = client.offset_at(queue, position.number)
+    if position.must_exist and offset >= extent.end:
+        raise InvalidOption(
+            f"option startingTimestamp: {queue!r} has no record of that moment or later "
+            f"({position.number} ms since 1970); to begin with the next record, set option "
+            "startingOffsetsByTimestampStrategy to latest"
+        )
+    return offset
+
+
+def require_there(
+    option: str, queue: str, position: Position, extent: Extent, *, is_fatal: bool
+) -> None:
+    """An offset that is not there yet would be read as nothing, which nobody means."""
+    if position.kind is PositionKind.OFFSET and position.number > extent.end:
+        lost(
+            f"option {option}: {queue!r} ends at offset {extent.end}, so there is no offset "
+            f"{position.number} yet",
+            is_fatal=is_fatal,
+        )
 
 
 def clamped(queue: str, span: Span, extent: Extent, *, is_fatal: bool) -> Span:
@@ -100,7 +137,7 @@ def clamped(queue: str, span: Span, extent: Extent, *, is_fatal: bool) -> Span:
 
 
 def cut_all(
-    client: StreamClient, spans: Mapping[str, Span], partitions_min: int | None
+    client: StreamClient, spans: Mapping[str, Span], options: SourceOptions
 ) -> list[SpanPartition]:
     """Partitions of all spans, as many as asked for if there are as many chunks.
 
@@ -108,13 +145,15 @@ def cut_all(
     """
     rows = {queue: end - start for queue, (start, end) in spans.items() if start < end}
     counts: Mapping[str, int | None] = dict.fromkeys(rows)
-    if partitions_min is not None:
-        counts = shares(rows, partitions_min)
-    return [
-        SpanPartition(queue, *part)
-        for queue, count in counts.items()
-        for part in _cut(client, queue, spans[queue], count)
-    ]
+    if options.partitions_min is not None:
+        counts = shares(rows, options.partitions_min)
+    partitions = []
+    for queue, count in counts.items():
+        parts = _cut(client, queue, spans[queue], count)
+        if options.partition_records_max is not None:
+            parts = split_by_records(parts, options.partition_records_max)
+        partitions += [SpanPartition(queue, *part) for part in parts]
+    return partitions
 
 
 def _cut(client: StreamClient, queue: str, span: Span, count: int | None) -> list[Span]:
@@ -132,6 +171,9 @@ class PartitionReader:
     """Reads partitions, in whichever process Spark runs it."""
 
     options: SourceOptions
+    row_filter: RowFilter
+    offsets: Span = (0, OFFSET_MAX)
+    """Rows of a snapshot with other offsets are left out."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Where there are no partitions, Spark makes an empty one."""
@@ -146,24 +188,48 @@ class PartitionReader:
     def _bounds(self) -> Bounds:
         return Bounds(self.options.patience_s, self.options.fail_on_data_loss)
 
+    def _maker(self, queue: str) -> BatchMaker:
+        options = self.options
+        return BatchMaker(queue, options.columns, options.property_names, self.row_filter)
+
+    def _selection(self) -> list[Pair]:
+        """What the broker is told to leave out; empty if everything is wanted."""
+        columns, row_filter = set(self.options.columns), self.row_filter
+        without = [] if "value" in columns else ["bodies"]
+        if not columns & _OF_ROUTES and not row_filter.keys:
+            without.append("routes")
+        if not columns & _OF_PROPERTIES and row_filter.headers is None:
+            without.append("properties")
+        query = row_filter.query()
+        # To leave out properties alone spares little and costs the broker its shortest way.
+        if without == ["properties"] and not query:
+            return []
+        return [*([("without", ",".join(without))] if without else []), *query]
+
     def _span(self, queue: str, span: Span) -> Iterator[pa.RecordBatch]:
-        maker = BatchMaker(queue, self.options.include_headers)
+        maker = self._maker(queue)
         path = self.options.path
         if path is not None:
             with FileClient(path) as files:
                 for piece in span_pieces(files, queue, span, self._bounds):
                     yield from maker.batches(piece, span)
             return
+        selection = self._selection()
         with open_client(self.options) as client:
+            if selection:
+                pieces = selected_pieces(client, queue, span, selection, self._bounds)
+            else:
+                pieces = span_pieces(client, queue, span, self._bounds)
             # While one piece is decoded and goes to Spark, the next is on its way.
-            for piece in one_ahead(span_pieces(client, queue, span, self._bounds)):
+            for piece in one_ahead(pieces):
                 yield from maker.batches(piece, span)
 
     def _snapshot(self, partition: SnapshotPartition) -> Iterator[pa.RecordBatch]:
-        maker = BatchMaker(partition.queue, self.options.include_headers)
+        maker = self._maker(partition.queue)
         with open_client(self.options) as client:
-            for piece in one_ahead(client.snapshot(partition.queue, partition.limit)):
-                yield from maker.batches(piece, (0, OFFSET_MAX))
+            pieces = client.snapshot(partition.queue, partition.limit, partition.part)
+            for piece in one_ahead(pieces):
+                yield from maker.batches(piece, self.offsets)
 
 
 class WarrenReader:
@@ -177,6 +243,8 @@ class WarrenReader:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._row_filter = options.row_filter
+        self._offsets: Span = (0, OFFSET_MAX)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """
@@ -191,4 +259,4 @@ class WarrenReader:
         -------
         iterator of PyArrow's `RecordBatch`
         """
-        return PartitionReader(self._options).read(partition)
+        return PartitionReader(self._options, self._row_filter, self._offsets).read(partition)

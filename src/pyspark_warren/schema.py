@@ -6,6 +6,7 @@ one list.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +22,9 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from pyspark_warren.errors import InvalidOption
+from pyspark_warren.option_words import suggestion
 
 # Properties of a message that stand in the column of that name, in the protocol's order.
 PROPERTY_NAMES: Final = (
@@ -63,25 +67,79 @@ _COLUMNS: Final[tuple[tuple[str, DataType, pa.DataType], ...]] = (
     ("redelivered", BooleanType(), pa.bool_()),
 )
 OF_HEADERS: Final = frozenset({"headers", "properties"})
+COLUMN_NAMES: Final = tuple(name for name, _, _ in _COLUMNS)
+_TYPES: Final = {name: (spark_type, arrow_type) for name, spark_type, arrow_type in _COLUMNS}
 
 
-def spark_schema(*, include_headers: bool) -> StructType:
-    """What the source offers."""
-    return StructType(
-        [
-            StructField(name, spark_type)
-            for name, spark_type, _ in _COLUMNS
-            if include_headers or name not in OF_HEADERS
-        ]
-    )
+def column_names(*, include_headers: bool) -> tuple[str, ...]:
+    """The columns that the source has if nobody chooses others."""
+    return tuple(name for name in COLUMN_NAMES if include_headers or name not in OF_HEADERS)
 
 
-def arrow_schema(*, include_headers: bool) -> pa.Schema:
+def parse_columns(text: str) -> tuple[str, ...]:
+    """Columns separated by commas, in the order given. Raises InvalidOption."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if name not in COLUMN_NAMES:
+            raise InvalidOption(
+                f"option columns: there is no column {name!r}{suggestion(name, COLUMN_NAMES)}"
+            )
+    if not names:
+        raise InvalidOption(f"option columns: name some of {', '.join(COLUMN_NAMES)}")
+    return names
+
+
+def spark_schema(*, include_headers: bool = True, columns: Sequence[str] = ()) -> StructType:
+    """What the source offers, or these columns of it."""
+    names = columns or column_names(include_headers=include_headers)
+    return StructType([StructField(name, _TYPES[name][0]) for name in names])
+
+
+def arrow_schema(
+    *,
+    include_headers: bool = True,
+    columns: Sequence[str] = (),
+    property_names: Sequence[str] = PROPERTY_NAMES,
+) -> pa.Schema:
     """The same, of the batches that it makes."""
-    return pa.schema(
-        [
-            (name, arrow_type)
-            for name, _, arrow_type in _COLUMNS
-            if include_headers or name not in OF_HEADERS
-        ]
-    )
+    names = columns or column_names(include_headers=include_headers)
+    types = {name: _TYPES[name][1] for name in names}
+    if "properties" in types:
+        types["properties"] = properties_type(property_names)
+    return pa.schema(list(types.items()))
+
+
+def properties_type(names: Sequence[str]) -> pa.StructType:
+    """Type of the column `properties` with these fields."""
+    return pa.struct([(name, _arrow_property_type(name)) for name in names])
+
+
+def asked_columns(schema: StructType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns, and fields of `properties`, of a schema that a query gives.
+
+    Raises InvalidOption for what the source does not have.
+    """
+    property_names: tuple[str, ...] = PROPERTY_NAMES
+    for column in schema:
+        if column.name not in _TYPES:
+            raise InvalidOption(
+                f"schema(): there is no column {column.name!r}"
+                f"{suggestion(column.name, COLUMN_NAMES)} Bodies are decoded behind the source, "
+                "with from_json() or the like"
+            )
+        expected = _TYPES[column.name][0]
+        if column.name == "properties" and isinstance(column.dataType, StructType):
+            property_names = tuple(column.dataType.fieldNames())
+            known = set(property_names) <= set(PROPERTY_NAMES)
+            expected = _properties_of(property_names) if known else expected
+        # As text, which says nothing about nulls.
+        if column.dataType.simpleString() != expected.simpleString():
+            raise InvalidOption(
+                f"schema(): column {column.name!r} is {expected.simpleString()}, and not "
+                f"{column.dataType.simpleString()}"
+            )
+    return tuple(schema.fieldNames()), property_names
+
+
+def _properties_of(names: Sequence[str]) -> StructType:
+    return StructType([StructField(name, _property_type(name)) for name in names])

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_warren.errors import InvalidOption
-from pyspark_warren.options import suggestion
+from pyspark_warren.option_words import suggestion
 from pyspark_warren.schema import PROPERTY_NAMES
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -15,8 +16,9 @@ from pyspark.sql.datasource import (
 
 from pyspark_warren.batch_reader import WarrenBatchReader
 from pyspark_warren.errors import InvalidOption
+from pyspark_warren.option_words import refuse_without_effect
 from pyspark_warren.options import parse_sink_options, parse_source_options
-from pyspark_warren.schema import spark_schema
+from pyspark_warren.schema import asked_columns, spark_schema
 from pyspark_warren.sink_columns import check_columns
 from pyspark_warren.stream_reader import WarrenStreamReader
 from pyspark_warren.writer import WarrenBatchWriter, WarrenStreamWriter
@@ -42,16 +44,37 @@ class WarrenDataSource(DataSource):
         For how many seconds addresses are tried before the task fails (``120``).
     user, password, vhost
         ``guest``, ``guest`` and ``/`` if neither here nor in `url`.
-    queue
+    queue, subscribe
         One or several, separated by commas.
+    subscribePattern
+        Read the streams whose whole names match, those that appear later, too.
     exchange, routingKey
         Declare a stream, named by `queue` or after the exchange, and bind it with this key (``#``).
     startingOffsets, endingOffsets
-        ``earliest``, ``latest``, an offset, or a moment such as ``2026-08-01T12:00:00Z``.
+        ``earliest``, ``latest``, an offset, or a moment such as ``2026-08-01T12:00:00Z``; or one
+        for each queue: ``{"orders": 23, "clicks": "earliest"}``. The end is for batches alone.
+    startingTimestamp, endingTimestamp
+        A moment, or milliseconds since 1970.
+    startingOffsetsByTimestamp, endingOffsetsByTimestamp
+        A moment for each queue: ``{"orders": 1785585600000}``.
+    startingOffsetsByTimestampStrategy
+        What if no record came at such a moment or later: ``error``, or begin at the ``latest``.
     maxOffsetsPerTrigger, maxBytesPerTrigger
         How much a batch of a stream has at most; bytes to the nearest chunk.
+    minOffsetsPerTrigger, maxTriggerDelay
+        How many records a batch of a stream waits for, and how long (``15m``).
     minPartitions
         Into how many a read is cut, if there are as many chunks.
+    maxRecordsPerPartition
+        How many records a partition has at most.
+    limit
+        How many records a batch has at most.
+    columns
+        The columns that are read, separated by commas; the same as ``schema()``.
+    filterRoutingKey
+        Patterns as bindings of a topic exchange have them, separated by commas: ``eu.#,us.*``.
+    filterHeaders
+        Headers that a message must have: ``{"type": "order"}``; with ``"x-match": "any"`` one.
     failOnDataLoss
         Whether it is an error that records were removed before they were read (``true``).
     includeHeaders
@@ -104,13 +127,14 @@ class WarrenDataSource(DataSource):
         return "warren"
 
     def schema(self) -> StructType:
-        options = parse_source_options(self.options)
-        return spark_schema(include_headers=options.include_headers)
+        return spark_schema(columns=parse_source_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        refuse_without_effect(self.options, is_stream=False)
         return WarrenBatchReader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        refuse_without_effect(self.options, is_stream=True)
         options = self._source_options(schema)
         if not options.endpoints:
             raise InvalidOption(
@@ -136,14 +160,12 @@ class WarrenDataSource(DataSource):
         return WarrenStreamWriter(options)
 
     def _source_options(self, schema: StructType) -> SourceOptions:
+        """The options, with the columns that `schema()` of the query names."""
         options = parse_source_options(self.options)
-        own = spark_schema(include_headers=options.include_headers)
-        if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in own]:
-            raise InvalidOption(
-                f"the columns of a queue are {own.simpleString()}: leave out schema(), and decode "
-                "bodies with from_json() or the like"
-            )
-        return options
+        columns, property_names = asked_columns(schema)
+        if "columns" in self.options and columns != options.columns:
+            raise InvalidOption("option columns: names others than schema(); give one of them")
+        return replace(options, columns=columns, property_names=property_names)
 
 
 def register(spark: SparkSession) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from pyspark_warren.chunk_pieces import BrokenOff
 from pyspark_warren.errors import BrokerUnavailable, DataLost
+from pyspark_warren.http_client import Pair, Selected
 from pyspark_warren.planning import Span
 from warren.streams.chunk_format import HEADER
 
@@ -33,6 +34,12 @@ class Records(Protocol):
     """Whom records can be asked of."""
 
     def records(self, queue: str, span: Span) -> Iterator[memoryview]: ...
+
+
+class Selections(Protocol):
+    """Whom a selection of records can be asked of."""
+
+    def selected(self, queue: str, span: Span, selection: Sequence[Pair]) -> Selected: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,30 @@ def span_pieces(source: Records, queue: str, span: Span, bounds: Bounds) -> Iter
             raise BrokerUnavailable(f"no answer about {queue!r} comes to its end: {problem}")
         else:
             time.sleep(_PAUSE_S)
+
+
+def selected_pieces(
+    source: Selections, queue: str, span: Span, selection: Sequence[Pair], bounds: Bounds
+) -> Iterator[memoryview]:
+    """Pieces that have all records of the span that match, and some that do not."""
+    position, end = span
+    while position < end:
+        before = position
+        problem = f"{queue!r} has no records from offset {position} to {end} any more"
+        try:
+            found = source.selected(queue, (position, end), selection)
+        except DataLost as error:
+            problem = str(error)
+            lost(problem, is_fatal=bounds.is_loss_fatal)
+            position = max(position, error.first_offset)
+        else:
+            data = memoryview(found.data)
+            position = end_of(data) if found.next_offset is None else found.next_offset
+            if data:
+                yield data
+        if position <= before:
+            lost(problem, is_fatal=bounds.is_loss_fatal)
+            return
 
 
 def end_of(piece: memoryview) -> int:

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("warren")`: streams, batch after batch, each record once.
+"""The reader of streams, `spark.readStream.format("warren")`: batch after batch, each record once.
 
 Who knows what. Spark's checkpoint says which offsets a batch has, before it is run, and which
 batches are done. So a batch that is run again has the same offsets, and these are the same rows
@@ -10,37 +10,46 @@ is planned, never for the last, and not when the query stops. But `latestOffset(
 with the end of the last batch that is done. So the cursor is set from both, and the greater counts,
 which the broker sees to.
 
+Queues of a pattern are looked for before each batch. One that appears is read from its first
+record; one that disappears is data loss, since nobody knows whether all of it was read.
+
 All methods but `read` run in one process beside the driver. `partitions` depends on nothing that
 changes: chunks begin where they begin.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from pyspark_warren.admission import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
+    require_limits,
 )
-
-from pyspark_warren.http_client import CUTS_MAX
+from pyspark_warren.http_client import CUTS_MAX, Extent
 from pyspark_warren.planning import (
     Offsets,
     Span,
     admitted_by_bytes,
     admitted_by_rows,
 )
+from pyspark_warren.progress import METRICS, metrics_of
 from pyspark_warren.reading import (
     WarrenReader,
     clamped,
     cut_all,
     declare_if_asked,
+    matching,
     open_client,
+    require_there,
     resolve,
 )
 from pyspark_warren.span_pieces import lost
@@ -57,10 +66,20 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
+        for name, limit in (
+            ("maxOffsetsPerTrigger", options.offsets_per_trigger_max),
+            ("maxBytesPerTrigger", options.bytes_per_trigger_max),
+            ("minOffsetsPerTrigger", options.offsets_per_trigger_min),
+        ):
+            if limit is not None:
+                require_limits(name)
         self._client = open_client(options)
         self._cursors: Offsets = {}
         self._targets: Offsets | None = None
-        self._latest: Offsets | None = None
+        self._extents: dict[str, Extent] | None = None
+        self._admitted: Offsets = {}
+        self._admitted_s = float("-inf")
+        """When a batch was admitted last, by the monotonic clock."""
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         """
@@ -72,10 +91,12 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
             From queue to offset.
         """
         declare_if_asked(self._options, self._client)
-        starting = self._options.stream_starting
+        option = self._options.starting.option
         initial = {}
-        for queue in self._options.queues:
+        for queue in self._names():
             extent = self._client.extent(queue)
+            starting = self._options.stream_start(queue)
+            require_there(option, queue, starting, extent, is_fatal=self._is_fatal)
             offset = resolve(self._client, queue, starting, extent)
             span = (offset, max(offset, extent.end))
             initial[queue] = clamped(queue, span, extent, is_fatal=self._is_fatal)[0]
@@ -85,22 +106,28 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
         """
         Return the limit that the options ask for.
 
-        Spark knows no limit that is two, so with both options the one of bytes is applied besides.
+        Spark knows no limit that is two, so with several options the others are applied besides.
         """
-        if self._options.offsets_per_trigger_max is not None:
-            return ReadMaxRows(self._options.offsets_per_trigger_max)
-        if self._options.bytes_per_trigger_max is not None:
-            return ReadMaxBytes(self._options.bytes_per_trigger_max)
+        options = self._options
+        if options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(options.offsets_per_trigger_max)
+        if options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(options.bytes_per_trigger_max)
+        if options.offsets_per_trigger_min is not None:
+            return ReadMinRows(options.offsets_per_trigger_min)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: Offsets | None = None, limit: ReadLimit | None = None
+    ) -> Offsets:
         """
         Return where the next batch ends.
 
         Parameters
         ----------
         start : dict
-            Where it begins, which is the end of the last batch that is done.
+            Where it begins, which is the end of the last batch that is done. Before 4.2 Spark does
+            not say.
         limit : :class:`ReadLimit`
             How much it may have.
 
@@ -109,26 +136,40 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
         dict
             From queue to offset; `start` again if there is nothing to read.
         """
+        start = start or {}
         self._set_cursors(start)
-        self._latest = {queue: self._client.extent(queue).end for queue in self._options.queues}
-        known = {queue: self._begin(queue, start) for queue in self._options.queues}
-        ends = {queue: self._end(queue, known[queue]) for queue in self._options.queues}
-        if isinstance(limit, ReadAllAvailable):
-            return ends
-        if isinstance(limit, ReadMaxRows):
-            ends = admitted_by_rows(known, ends, limit.max_rows)
-        bytes_max = self._options.bytes_per_trigger_max
-        if isinstance(limit, ReadMaxBytes):
-            bytes_max = limit.max_bytes
-        return ends if bytes_max is None else self._admitted_by_bytes(known, ends, bytes_max)
+        ends = self._ends(start)
+        if not isinstance(limit, ReadAllAvailable | None):
+            known = {queue: self._begin(queue, start) for queue in ends}
+            is_late = self._must_wait(known, ends)
+            ends = start if is_late else self._admitted_by(limit, known, ends)
+        if ends == start:
+            ends = start  # in the order of Spark's text, which is compared
+        else:
+            self._admitted_s = time.monotonic()
+        self._admitted = ends
+        return ends
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the streams end: the query is to come as far as that."""
-        self._targets = {queue: self._client.extent(queue).end for queue in self._options.queues}
+        self._targets = {queue: self._client.extent(queue).end for queue in self._names()}
 
-    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802 - Spark's name
-        """Return where the streams ended when they were last looked at, for the query's status."""
-        return self._latest
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return where the streams ended when they were last looked at, for the query's status.
+
+        Beside the offsets there is how far behind them the batch is that was just admitted, which
+        :func:`pyspark_warren.progress` reads: Spark has no other place for it.
+        """
+        if self._extents is None:
+            return None
+        latest = {queue: extent.end for queue, extent in self._extents.items()}
+        ends = {queue: self._admitted.get(queue, 0) for queue in latest}
+        unread = {
+            queue: self._client.unread(queue, end)
+            for queue, end in ends.items()
+            if end < latest[queue]
+        }
+        return {**latest, METRICS: metrics_of(latest, ends, unread)}
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         """
@@ -144,7 +185,7 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
         sequence of :class:`InputPartition`\\s
         """
         spans = {queue: self._span(queue, start, end[queue]) for queue in end}
-        return cut_all(self._client, spans, self._options.partitions_min)
+        return cut_all(self._client, spans, self._options)
 
     def commit(self, end: Offsets) -> None:
         """Tell the broker how far the group has come."""
@@ -159,19 +200,60 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
     def _is_fatal(self) -> bool:
         return self._options.fail_on_data_loss
 
+    def _names(self) -> tuple[str, ...]:
+        """The queues that are read; with a pattern, as many as there are now."""
+        pattern = self._options.pattern
+        if pattern is None:
+            return self._options.queues
+        return matching(pattern, self._client.stream_names())
+
+    def _ends(self, start: Offsets) -> Offsets:
+        """Where the streams end, or where AvailableNow is to come to."""
+        names = self._names() if self._targets is None else tuple(self._targets)
+        self._extents = {queue: self._client.extent(queue) for queue in names}
+        if self._options.pattern is not None:
+            for queue in start:
+                if queue not in names:
+                    lost(f"{queue!r} was read, and is not there any more", is_fatal=self._is_fatal)
+        ends = {queue: self._end(queue, start.get(queue, 0)) for queue in names}
+        # An empty queue that is new would make a batch without rows.
+        return {queue: end for queue, end in ends.items() if queue in start or end or not start}
+
     def _begin(self, queue: str, start: Offsets) -> int:
-        """A queue that was added to the query is read from its beginning."""
-        return start[queue] if queue in start else self._client.extent(queue).first
+        """A queue that was added to the query is read from its beginning.
+
+        One that came to match a pattern begins at 0: what it has lost by now is missing.
+        """
+        if queue in start:
+            return start[queue]
+        return self._client.extent(queue).first if self._options.pattern is None else 0
 
     def _end(self, queue: str, start: int) -> int:
-        assert self._latest is not None, "the streams were just looked at"
-        end = self._latest[queue]
+        assert self._extents is not None, "the streams were just looked at"
+        end = self._extents[queue].end
         if end < start:
             problem = f"{queue!r} ends at offset {end}, but was read up to {start}: it is another"
             lost(problem, is_fatal=self._is_fatal)
             return end
-        target = end if self._targets is None else self._targets.get(queue, end)
+        target = end if self._targets is None else self._targets[queue]
         return max(start, min(end, target))
+
+    def _must_wait(self, start: Offsets, end: Offsets) -> bool:
+        """True while there is less than `minOffsetsPerTrigger`, and not for too long."""
+        least = self._options.offsets_per_trigger_min
+        if least is None or self._targets is not None:
+            return False
+        waited_s = time.monotonic() - self._admitted_s
+        there = sum(max(0, end[queue] - start[queue]) for queue in end)
+        return there < least and waited_s < self._options.trigger_delay_s
+
+    def _admitted_by(self, limit: ReadLimit, start: Offsets, end: Offsets) -> Offsets:
+        if isinstance(limit, ReadMaxRows):
+            end = admitted_by_rows(start, end, limit.max_rows)
+        bytes_max = self._options.bytes_per_trigger_max
+        if isinstance(limit, ReadMaxBytes):
+            bytes_max = limit.max_bytes
+        return end if bytes_max is None else self._admitted_by_bytes(start, end, bytes_max)
 
     def _admitted_by_bytes(self, start: Offsets, end: Offsets, bytes_max: int) -> Offsets:
         waiting = [queue for queue in end if end[queue] > start[queue]]
@@ -197,6 +279,13 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
         if group is None:
             return
         for queue, offset in offsets.items():
-            if queue in self._options.queues and self._cursors.get(queue, -1) < offset:
+            if self._is_read(queue) and self._cursors.get(queue, -1) < offset:
                 self._client.set_cursor(queue, group, offset)
                 self._cursors[queue] = offset
+
+    def _is_read(self, queue: str) -> bool:
+        """False for a queue that an earlier run of the query read."""
+        pattern = self._options.pattern
+        return (
+            queue in self._options.queues if pattern is None else bool(matching(pattern, [queue]))
+        )

@@ -56,8 +56,9 @@ _HTTP: Final = {
         /warren/queues/{vhost}/{queue}/browse /warren/queues/{vhost}/{queue}/dead-letters
         /warren/queues/{vhost}/{queue}/explain-policy /warren/queues/{vhost}/{queue}/move
         /warren/queues/{vhost}/{queue}/redrive /warren/queues/{vhost}/{queue}/ring
-        /warren/queues/{vhost}/{queue}/snapshot /warren/queues/{vhost}/{queue}/story
-        /warren/streams /warren/streams/{vhost} /warren/streams/{vhost}/{queue}
+        /warren/queues/{vhost}/{queue}/snapshot /warren/queues/{vhost}/{queue}/snapshot/cuts
+        /warren/queues/{vhost}/{queue}/story /warren/stream-names/{vhost} /warren/streams
+        /warren/streams/{vhost} /warren/streams/{vhost}/{queue}
         /warren/streams/{vhost}/{queue}/cuts /warren/streams/{vhost}/{queue}/groups
         /warren/streams/{vhost}/{queue}/groups/{group} /warren/streams/{vhost}/{queue}/records""",
     "viewers": "/vhost-limits /vhost-limits/{vhost} /user-limits /user-limits/{user}",
@@ -163,6 +164,7 @@ HTTP_RIGHTS: Final = {
     "POST /warren/queues/{vhost}/{queue}/move": "read",
     "POST /warren/queues/{vhost}/{queue}/redrive": "read",
     "GET /warren/queues/{vhost}/{queue}/snapshot": "read",
+    "GET /warren/queues/{vhost}/{queue}/snapshot/cuts": "read",
     "GET /warren/streams/{vhost}/{queue}": "read",
     "GET /warren/streams/{vhost}/{queue}/cuts": "read",
     "GET /warren/streams/{vhost}/{queue}/groups": "read",

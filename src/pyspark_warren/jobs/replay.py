@@ -172,7 +172,7 @@ class _Replay:
         source = parse_source_options(given)
         with open_client(source) as client:
             return {
-                queue: resolve(client, queue, source.ending, client.extent(queue))
+                queue: resolve(client, queue, source.batch_end(queue), client.extent(queue))
                 for queue in source.queues
             }
 

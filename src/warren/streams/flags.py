@@ -10,6 +10,10 @@ from warren.streams.chunk_format import SUMMED_BYTES
 
 REDELIVERED: Final = 1
 """Its messages have been delivered before; only in snapshots of queues."""
+WITHOUT_BODIES: Final = 2
+WITHOUT_ROUTES: Final = 4
+WITHOUT_PROPERTIES: Final = 8
+"""Parts that were left out because the reader did not want them; only in answers (selecting.py)."""
 
 _FLAGS_AT: Final = 52
 _U32: Final = Struct("<I")

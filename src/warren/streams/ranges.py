@@ -40,6 +40,14 @@ class Cut:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a reader has before it: bytes of whole chunks, and when the first record was taken."""
+
+    bytes: int
+    oldest_ms: int | None
+
+
 def pieces_of(
     reader: SegmentReader,
     segments: Sequence[Segment],
@@ -98,3 +106,15 @@ def cuts_of(
         ]
         before += segment.size
     return cuts
+
+
+def unread_of(reader: SegmentReader, segments: Sequence[Segment], offset: int) -> Unread:
+    """What is there from an offset on. Blocks."""
+    wanted = [segment for segment in segments if segment.end > offset]
+    if not wanted:
+        return Unread(0, None)
+    first = reader.last_entry(wanted[0], lambda entry: entry.first_offset <= offset)
+    size = sum(segment.size for segment in wanted)
+    if first is None:
+        return Unread(size, wanted[0].first_ms)
+    return Unread(size - first.position, first.timestamp_ms)

@@ -8,7 +8,7 @@ import pytest
 
 from pyspark_warren.chunk_batches import BatchMaker
 from pyspark_warren.errors import MalformedAnswer
-from pyspark_warren.schema import arrow_schema
+from pyspark_warren.schema import arrow_schema, column_names
 from warren.model.fields import Field, Table
 from warren.streams.chunks import encode_chunk
 from warren.streams.flags import REDELIVERED, with_flags
@@ -17,7 +17,7 @@ from warren.wire.properties import Properties, encode_properties
 from warren.wire.route_key import make_route_key
 from warren.wire.tables import python_to_table
 
-MAKER = BatchMaker("orders", include_headers=True)
+MAKER = BatchMaker("orders")
 ALL = (0, 2**63 - 1)
 PLAIN = encode_properties(Properties(delivery_mode=2))
 
@@ -58,7 +58,7 @@ def test_a_batch_has_nothing_of_the_bytes_it_was_made_of() -> None:
 
 
 def test_what_all_rows_have_in_common_is_right_in_every_batch() -> None:
-    maker = BatchMaker("queue", include_headers=True)
+    maker = BatchMaker("queue")
     block = encode_properties(Properties(message_id="m", headers=python_to_table({"a": "b"})))
     for key, count in (("one", 2), ("one", 5), ("two", 3), ("one", 1)):
         data = a_chunk(0, *(a_message(b"body", key, block) for _ in range(count)))
@@ -158,7 +158,9 @@ def test_properties_that_cannot_be_read_are_none_and_the_body_stays() -> None:
 
 
 def test_without_headers_the_columns_are_not_there() -> None:
-    batch = BatchMaker("q", include_headers=False).batch(a_chunk(0, a_message(b"")), ALL)
+    batch = BatchMaker("q", column_names(include_headers=False)).batch(
+        a_chunk(0, a_message(b"")), ALL
+    )
     assert batch is not None
     assert batch.schema == arrow_schema(include_headers=False)
     assert "headers" not in batch.schema.names

@@ -14,6 +14,7 @@ from pyspark_warren import file_client
 from pyspark_warren.chunk_batches import BatchMaker
 from pyspark_warren.errors import DataLost, InvalidOption, QueueMissing
 from pyspark_warren.file_client import FileClient
+from pyspark_warren.schema import column_names
 from pyspark_warren.span_pieces import Bounds, span_pieces
 from warren.streams.chunks import encode_chunk
 from warren.streams.segments import IndexEntry, SegmentFiles
@@ -58,7 +59,7 @@ def opened(path: Path) -> Iterator[FileClient]:
 
 
 def offsets_of(path: Path, start: int, end: int, *, is_loss_fatal: bool = True) -> list[int]:
-    maker = BatchMaker("orders", include_headers=False)
+    maker = BatchMaker("orders", column_names(include_headers=False))
     found: list[int] = []
     with opened(path) as client:
         for piece in span_pieces(client, "orders", (start, end), Bounds(1, is_loss_fatal)):

@@ -16,6 +16,7 @@ from pyspark_warren.options import (
     parse_source_options,
 )
 from pyspark_warren.positions import EARLIEST, LATEST, PositionKind, parse_position
+from pyspark_warren.schema import COLUMN_NAMES
 from pyspark_warren.source import WarrenDataSource
 
 HTTP = {"url": "http://one:15672"}
@@ -26,11 +27,11 @@ def test_a_source_needs_no_more_than_an_address_and_a_queue() -> None:
     options = parse_source_options(SOURCE)
     assert options.queues == ("orders",)
     assert options.vhost == "/"
-    assert options.batch_starting == EARLIEST
-    assert options.stream_starting == LATEST
-    assert options.ending == LATEST
+    assert options.batch_start("orders") == EARLIEST
+    assert options.stream_start("orders") == LATEST
+    assert options.batch_end("orders") == LATEST
     assert options.fail_on_data_loss
-    assert options.include_headers
+    assert options.columns == COLUMN_NAMES
     assert options.partitions_min is None
 
 

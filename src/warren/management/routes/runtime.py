@@ -24,6 +24,7 @@ from warren.management.routes import (
     snapshots,
     stream_groups,
     stream_list,
+    stream_names,
     streams,
 )
 
@@ -47,5 +48,6 @@ RESOURCES: Final = (
     *snapshots.RESOURCES,
     *stream_groups.RESOURCES,
     *stream_list.RESOURCES,
+    *stream_names.RESOURCES,
     *streams.RESOURCES,
 )

@@ -1,12 +1,17 @@
 """/api/warren/streams/V/Q: a stream for those who read it in bulk.
 
-    .                what there is: first and end offset, segments; ?timestamp=MS: from where on
+    .                what there is: first and end offset, segments; ?timestamp=MS: from where on;
+                     ?unread=OFFSET: what a reader that is there has before it
     ./cuts           offsets at which it can be cut: ?from=&to=&limit=
-    ./records        chunks with the records of [from, to): ?from=&to=&max_bytes=
+    ./records        chunks with the records of [from, to): ?from=&to=&max_bytes=; or parts of
+                     them, or only those that may match (management/selections.py)
 
 Records come as they are on disk (streams/chunk_format.py), whole chunks of them, so that neither
 side does anything for a single record. A range that begins before the first offset is refused with
 410 and the offset that is now the first: what is gone is never passed over in silence.
+
+A selection is made while it is read, so its answer is short, and the header `x-warren-next-offset`
+says from where to go on.
 
 A range that ends where all copies of a stream have got to is the same in each of them, for good, so
 a node that has one in sync answers with that, and spares the master the work.
@@ -30,16 +35,19 @@ from warren.management.held_range import HeldRange
 from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.management.routes.queues import find_queue, queue_exists
+from warren.management.selections import selection_of
 from warren.queues.queue import Queue
 from warren.storage.disk.workers import Workers
 from warren.streams.chunk_format import VERSION
 from warren.streams.log import StreamLog
 from warren.streams.queue import StreamQueue
-from warren.streams.ranges import CUTS_MAX, Span, cuts_of
+from warren.streams.ranges import CUTS_MAX, Span, cuts_of, unread_of
 from warren.streams.segments import Segment
+from warren.streams.selecting import DamagedChunk, Selection, select
 
 CHUNKS_TYPE: Final = "application/vnd.warren.chunks"
 SERVED_BY: Final = "x-warren-node"
+NEXT_OFFSET: Final = "x-warren-next-offset"
 # So much is read and sent at a time.
 PIECE_BYTES: Final = 1_048_576
 # So often a range is looked for anew if retention removes a part of it meanwhile.
@@ -88,6 +96,15 @@ async def _show(call: Call) -> JsonObject:
         find = partial(log.reader.find_time, log.safe_segments(), moment_ms)
         found = await _in_thread(queue.workers, find)
         shown["offset"] = log.end_offset if found is None else found
+    if "unread" in call.query:
+        offset = number_of(call, "unread", 0)
+        look = partial(unread_of, log.reader, log.safe_segments(), offset)
+        unread = await _in_thread(queue.workers, look)
+        shown["unread"] = {
+            "records": max(0, log.end_offset - max(offset, log.first_offset)),
+            "bytes": unread.bytes,
+            "oldest_timestamp": unread.oldest_ms,
+        }
     return shown
 
 
@@ -145,6 +162,9 @@ async def _records(call: Call) -> Response:
         log = stream_of(call).log
     else:
         require_readable(call, call.parts["queue"])
+    selection = selection_of(call)
+    if selection is not None:
+        return await _selected(call, log, selection)
     held = HeldRange(log.reader)
     try:
         await _hold(call, log, held)
@@ -154,6 +174,25 @@ async def _records(call: Call) -> Response:
     response = RecordsResponse(log.workers, held)
     response.headers[SERVED_BY] = call.node.config.name
     return response
+
+
+async def _selected(call: Call, log: StreamLog, selection: Selection) -> Response:
+    """Raises 410 if what is asked for is removed just now, and 422 if it cannot be read."""
+    for _ in range(HOLDING_TRIES_MAX):
+        span = _span(call, log)
+        look = partial(select, log.reader, log.safe_segments(), span, selection)
+        try:
+            found = await log.workers.run_in_thread(look)
+        except FileNotFoundError:
+            continue
+        except DamagedChunk as error:
+            raise Refusal(422, "damaged", str(error)) from None
+        headers = {
+            SERVED_BY: call.node.config.name,
+            NEXT_OFFSET: str(found.next_offset),
+        }
+        return Response(found.data, headers=headers, media_type=CHUNKS_TYPE)
+    raise _being_cut()
 
 
 async def _hold(call: Call, log: StreamLog, held: HeldRange) -> None:
