@@ -162,6 +162,13 @@ def test_a_file_that_is_no_json_is_refused(api: Api) -> None:
         assert answer.refusal == (400, "bad_request", "failed_to_parse_json")
 
 
+def test_an_entry_that_is_not_utf_8_is_a_bad_request(api: Api) -> None:
+    raw = b'{"users": [{"name": "u", "tag\x93": "management"}]}'
+    answer = api.call("POST", "/api/definitions", raw=raw)
+    reason = "failed_to_parse_json: an entry of users cannot be decoded"
+    assert answer.refusal == (400, "bad_request", reason)
+
+
 def test_a_virtual_host_that_has_no_room_for_all_queues_gets_none(api: Api, vhost: str) -> None:
     api.must(api.put("vhost-limits", vhost, "max-queues", body={"value": 1}))
     body = {"queues": [queue(vhost, "one"), queue(vhost, "two")]}

@@ -256,7 +256,10 @@ SECTIONS: Final = frozenset(
 
 
 def _member(section: str, raw: msgspec.Raw) -> Body:
-    value = msgspec.json.decode(raw)
+    try:
+        value = msgspec.json.decode(raw)
+    except UNREADABLE:  # what is between the brackets of a list is looked at here, not before
+        raise bad_request(f"{_NOT_JSON}: an entry of {section} cannot be decoded") from None
     if not isinstance(value, dict):
         raise bad_request(["not_an_object", section])
     return Body(value)
@@ -265,5 +268,5 @@ def _member(section: str, raw: msgspec.Raw) -> Body:
 def _place(raw: msgspec.Raw) -> _Place:
     try:
         return msgspec.json.decode(raw, type=_Place)
-    except msgspec.ValidationError:
+    except UNREADABLE:
         return _Place()

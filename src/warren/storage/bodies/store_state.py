@@ -14,6 +14,7 @@ All numbers are little-endian.
 
 from __future__ import annotations
 
+import struct
 import sys
 from array import array
 from collections.abc import Iterable
@@ -31,6 +32,7 @@ _HEAD: Final = Struct("<4sIIiI")
 _FILE: Final = Struct("<IIIQQQQ")
 _COUNT: Final = Struct("<I")
 _MOVES: Final = Struct("<II")
+_CHECKSUM_BYTES: Final = 4
 
 
 class UnreadableState(ValueError):
@@ -63,11 +65,27 @@ def encode_state(
 
 
 def decode_state(data: bytes) -> StoreState:
-    if len(data) < _HEAD.size + 4 or crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+    if len(data) < _HEAD.size + _CHECKSUM_BYTES or crc32c(data[:-4]) != int.from_bytes(
+        data[-4:], "little"
+    ):
         raise UnreadableState("the message store's part of the checkpoint is damaged")
     magic, version, next_number, current, count = _HEAD.unpack_from(data)
     if magic != MAGIC or version != VERSION:
         raise UnreadableState(f"the message store's part of the checkpoint has format {version}")
+    try:
+        files, position = _decode_files(data, count)
+        forwarding, position = _decode_forwarding(data, position)
+    except (struct.error, ValueError, OverflowError) as error:
+        raise UnreadableState(
+            f"the message store's part of the checkpoint makes no sense: {error}"
+        ) from None
+    if position != len(data) - _CHECKSUM_BYTES:
+        # A slice past the end is shorter without a word, so a length that is wrong shows here.
+        raise UnreadableState("the message store's part of the checkpoint has wrong lengths")
+    return StoreState(next_number, current, files, forwarding)
+
+
+def _decode_files(data: bytes, count: int) -> tuple[dict[int, StoreFile], int]:
     position = _HEAD.size
     files = {}
     for _ in range(count):
@@ -77,10 +95,10 @@ def decode_state(data: bytes) -> StoreState:
         file.size, file.references, file.weight, file.dead_weight = figures
         file.deaths = _from_bytes(data[position : position + 4 * deaths])
         position += 4 * deaths
-    return StoreState(next_number, current, files, _decode_forwarding(data, position))
+    return files, position
 
 
-def _decode_forwarding(data: bytes, position: int) -> Forwarding:
+def _decode_forwarding(data: bytes, position: int) -> tuple[Forwarding, int]:
     forwarding = Forwarding()
     (count,) = _COUNT.unpack_from(data, position)
     position += _COUNT.size
@@ -93,7 +111,7 @@ def _decode_forwarding(data: bytes, position: int) -> Forwarding:
             [_from_bytes(data[start : start + size]) for start in starts]
         )
         position += 4 * size
-    return forwarding
+    return forwarding, position
 
 
 def _to_bytes(values: array[int]) -> bytes:
