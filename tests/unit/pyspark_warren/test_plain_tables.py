@@ -39,7 +39,7 @@ def test_a_batch_that_is_run_again_replaces_its_files(storage: Storage) -> None:
     killed = PlainTable(storage, MESSAGES)
     batch = Batch(QUERY, 1)
     assert not killed.has(batch)
-    rows = rows_of(range(4, 8)) + [row_of(8, "another")]
+    rows = [*rows_of(range(4, 8)), row_of(8, "another")]
     assert len(write(storage, rows, batch, is_plain=True)) == 2
     table = PlainTable(storage, MESSAGES)
     assert take(table, storage, 1, rows_of(range(4, 8)))
