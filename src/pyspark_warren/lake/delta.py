@@ -167,13 +167,15 @@ class DeltaLakeTable:
             self._check_offsets(batch, files)
             try:
                 self._commit(batch, files, commit_id)
-            except delta_package().exceptions.CommitFailedError as error:
+            except (delta_package().exceptions.DeltaError, OSError) as error:
                 seen = self.version
                 is_in = self.has(batch)
                 if self._has_commit(commit_id, seen):
-                    return  # the store had taken it, and its answer was lost
+                    return  # what failed came after it, such as the store's answer
                 if is_in or _CONCURRENT_TRANSACTION in str(error):
                     raise self._taken_over(batch) from error
+                if not isinstance(error, delta_package().exceptions.CommitFailedError):
+                    raise
                 if not tries_left:
                     raise WarrenError(
                         f"{self._storage.url}: table {self.name} cannot be committed to, "
@@ -226,6 +228,7 @@ class DeltaLakeTable:
                 custom_metadata={COMMIT_ID: commit_id, "warren.batch": str(batch.number)},
                 max_commit_retries=COMMIT_TRIES_MAX,
             ),
+            post_commithook_properties=without_clean_up(),
         )
 
     def _has_commit(self, commit_id: str, since: int) -> bool:
@@ -252,6 +255,15 @@ class DeltaLakeTable:
             row[f"partition.{QUEUE}"], row[f"partition.{HOUR}"],
             -1 if first is None else first, -1 if last is None else last,
         )  # fmt: skip
+
+
+def without_clean_up() -> Any:
+    """Return what keeps a commit from deleting old versions from the log, which upkeep does.
+
+    Of two processes that do so at the same moment, delta-rs lets one fail: it wants to delete what
+    the other has just deleted. That would look like a commit that failed.
+    """
+    return delta_package().PostCommitHookProperties(cleanup_expired_logs=False)
 
 
 def delta_package() -> Any:
