@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # As Spark writes the hour of a partition, where a query looks for it.
 HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
-VACUUM_HOURS: Final = 168
+VACUUM_HOURS: Final = 168.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +127,9 @@ class IngestOptions(BrokerOptions):
         ),
     ] = None
     vacuum_hours: Annotated[
-        int,
+        float,
         Parameter(
-            min=1,
+            min=0.01,
             help="Delete files that no version of the last so many hours needs. Longer than any "
             "batch, query or reader takes.",
         ),

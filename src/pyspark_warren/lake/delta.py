@@ -173,14 +173,16 @@ class DeltaLakeTable:
             try:
                 self._check_offsets(batch, files)
                 self._commit(batch, files, commit_id)
-            except delta_package().exceptions.DeltaError as error:
-                # Either another process has committed meanwhile, or the log of this old snapshot
-                # is gone by now, or the answer of the store was lost.
+            except (delta_package().exceptions.DeltaError, OSError) as error:
+                # Another process has committed meanwhile, or the log of this old snapshot is gone
+                # by now, or it is in and what failed came after it, such as the store's answer.
                 self._open_anew()
                 if self._has_commit(commit_id, since):
                     return
                 if self.has(batch):
                     raise self._taken_over(batch) from error
+                if not isinstance(error, delta_package().exceptions.CommitFailedError):
+                    raise
                 if not tries_left:
                     raise WarrenError(
                         f"{self._storage.url}: table {self.name} cannot be committed to, "
@@ -238,6 +240,7 @@ class DeltaLakeTable:
                 custom_metadata={COMMIT_ID: commit_id, "warren.batch": str(batch.number)},
                 max_commit_retries=COMMIT_TRIES_MAX,
             ),
+            post_commithook_properties=without_clean_up(),
         )
         seen = self.version
         self.refresh()
@@ -274,6 +277,15 @@ class DeltaLakeTable:
             row[f"partition.{QUEUE}"], row[f"partition.{HOUR}"],
             -1 if first is None else first, -1 if last is None else last,
         )  # fmt: skip
+
+
+def without_clean_up() -> Any:
+    """Return what keeps a commit from deleting old versions from the log, which upkeep does.
+
+    Of two processes that do so at the same moment, delta-rs lets one fail: it wants to delete what
+    the other has just deleted. That would look like a commit that failed.
+    """
+    return delta_package().PostCommitHookProperties(cleanup_expired_logs=False)
 
 
 def delta_package() -> Any:

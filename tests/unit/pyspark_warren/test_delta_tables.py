@@ -84,9 +84,7 @@ def test_a_driver_that_was_taken_for_dead_is_refused(tmp_path: Path, others: int
     files = write(storage, rows_of(range(2)), batch)
     for number in range(others):
         assert take(table, storage, number, rows_of(range(2 * number, 2 * number + 2)))
-    with pytest.raises(
-        LakeTakenOver, match=r"batch 0 of query .* two jobs run with one"
-    ):
+    with pytest.raises(LakeTakenOver, match=r"batch 0 of query .* two jobs run with one"):
         sleeper.commit(batch, files)
     assert offsets_in(tmp_path) == list(range(2 * others))
 
