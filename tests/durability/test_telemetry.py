@@ -6,8 +6,6 @@ Each test overloads one stage and hears of it as anybody would: by a queue bound
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,12 +18,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from acceptance.actions import eventually
 from acceptance.control import Control
-from acceptance.raw_client import RawClient, encode_properties
+from acceptance.raw_client import encode_properties
 from broker_process import BrokerProcess
 from durability.conftest import MakeBroker
 from durability.disk_faults import DiskFaults
 from durability.mail import PERSISTENT_BLOCK, client_of, declare, publish_frames
 from live_broker import connection_parameters
+from overloading import overloading
 
 Faulty = tuple[BrokerProcess, DiskFaults]
 KINDS = ("connection", "channel", "queue")
@@ -80,26 +79,6 @@ def hearing(broker: BrokerProcess, key: str = "warren.*.state") -> Iterator[Hear
     channel.queue_bind(queue, "amq.rabbitmq.event", key)
     yield Heard(channel, queue)
     connection.close()
-
-
-@contextmanager
-def overloading(client: RawClient, frames: bytes) -> Iterator[None]:
-    """Sends these again and again."""
-    is_enough = threading.Event()
-    client.socket.settimeout(WITHIN_S)
-    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
-
-    def send() -> None:
-        while not is_enough.is_set():
-            client.send_bytes(frames)
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        yield
-    finally:
-        is_enough.set()
-        sender.join()
 
 
 @pytest.mark.warren_only

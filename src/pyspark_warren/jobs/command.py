@@ -15,6 +15,7 @@ import typer
 
 from pyspark_warren.errors import InvalidOption, WarrenError
 from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
+from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
 from pyspark_warren.jobs.parameters import Parameter
@@ -150,6 +151,8 @@ def _execute(job: Job, values: dict[str, Any]) -> None:
             session.check()
             options = job.options(**{f.name: values[f.name] for f in fields(job.options)})
             options.check()
+            if isinstance(options, BrokerOptions):
+                options.check_ports()
             spark = make_session(job.name, session)
             try:
                 with stopped_by_signals(watch):
