@@ -9,10 +9,11 @@ nothing: a line is for people, and no reason to stop.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_warren.errors import WarrenError
 from pyspark_warren.http_client import QueueClient
@@ -96,6 +97,21 @@ def _lag(client: QueueClient, ends: Mapping[str, int]) -> Lag:
     now_ms = time.time_ns() // 1_000_000
     age_ms = None if oldest_ms is None else max(0, now_ms - oldest_ms)
     return Lag(records, size if is_size_known else None, age_ms)
+
+
+def batch_of(progress: Mapping[str, Any], source: SourceOptions, detail: str = "") -> Batch:
+    """Return a batch of a streaming query, from what Spark says of it once it is done.
+
+    The lag is asked of the broker, behind the offsets where the batch ended.
+    """
+    ends: dict[str, int] = {}
+    for read in progress["sources"]:
+        offsets = read["endOffset"]
+        decoded = json.loads(offsets) if isinstance(offsets, str) else offsets or {}
+        ends |= {queue: end for queue, end in decoded.items() if isinstance(end, int)}
+    seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
+    lag = lag_of(source, ends)
+    return Batch(progress["batchId"], progress["numInputRows"], seconds, lag, detail=detail)
 
 
 def shown_bytes(size: float) -> str:

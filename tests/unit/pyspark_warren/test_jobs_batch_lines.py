@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from socket import create_server
 
 import pytest
 
 from pyspark_warren.jobs import batch_lines
-from pyspark_warren.jobs.batch_lines import Batch, Lag, lag_of, shown_age, shown_bytes
+from pyspark_warren.jobs.batch_lines import Batch, Lag, batch_of, lag_of, shown_age, shown_bytes
 from pyspark_warren.jobs.watching import Watch
 from pyspark_warren.options import parse_source_options
 
@@ -46,6 +47,18 @@ def test_a_watch_says_one_line_for_each_batch() -> None:
     heard = Heard()
     heard.batch(Batch(3, 10, 1.0))
     assert heard.lines == ["batch 3: 10 messages in 1.0 s, 10/s"]
+
+
+def test_a_batch_of_a_query_has_the_offsets_where_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Mapping[str, int]] = []
+    monkeypatch.setattr(batch_lines, "lag_of", lambda _, ends: asked.append(ends) or Lag(3))
+    progress = {
+        "batchId": 4, "numInputRows": 10, "durationMs": {"triggerExecution": 2_000},
+        "sources": [{"endOffset": '{"q": 7, "": {"q": {}}}'}, {"endOffset": {"r": 9}}],
+    }  # fmt: skip
+    source = parse_source_options({"url": "http://a", "queue": "q"})
+    assert str(batch_of(progress, source)) == "batch 4: 10 messages in 2.0 s, 5/s; 3 behind"
+    assert asked == [{"q": 7, "r": 9}]
 
 
 def test_a_broker_that_does_not_answer_costs_the_lag_and_not_the_job(
