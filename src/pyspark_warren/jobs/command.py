@@ -15,6 +15,7 @@ import typer
 
 from pyspark_warren.errors import InvalidOption, WarrenError
 from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
+from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.convert import Converted, ConvertOptions, convert
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
@@ -83,19 +84,7 @@ def _show_replayed(done: Replayed) -> str:
 
 
 def _show_audited(done: Audited) -> str:
-    lines = [
-        f"{name}: {node.messages} messages in {node.queues} queues, {node.file_bytes} bytes of "
-        f"files, {node.garbage:.0%} of them not messages"
-        for name, node in done.nodes.items()
-    ]
-    lines += [
-        f"{one.kind}: {one.queue!r} in {one.vhost!r}, id {one.message_id}, {one.hash}, {one.copies}"
-        for one in done.differences
-    ]
-    lines += [f"damage: {text}" for text in done.damage]
-    lines += [f"confirmed and missing: {identity}" for identity in done.confirmed_missing]
-    verdict = "the copies are the same" if done.is_sound else "the copies are NOT the same"
-    return "\n".join([*lines, verdict])
+    return "\n".join(done.lines())
 
 
 def _show_telemetry(found: Telemetry) -> str:
@@ -154,8 +143,8 @@ JOBS: Final = (
         _show_audited,
         """Compare what the nodes of a cluster have on their disks, message by message.
 
-        Ends with code 3 if copies of a queue differ, something is damaged, or something confirmed
-        is missing.
+        Ends with code 3 if copies of a queue or stream differ, a node lacks one, something is
+        damaged, or a confirmed message is missing.
         """,
     ),
     Job(
@@ -179,6 +168,8 @@ def _execute(job: Job, values: dict[str, Any]) -> None:
             session.check()
             options = job.options(**{f.name: values[f.name] for f in fields(job.options)})
             options.check()
+            if isinstance(options, BrokerOptions):
+                options.check_ports()
             spark = make_session(job.name, session)
             try:
                 with stopped_by_signals(watch):

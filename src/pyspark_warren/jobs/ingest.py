@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import pyarrow as pa
 
 from pyspark_warren.errors import InvalidOption
+from pyspark_warren.jobs.batch_lines import batch_of
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.decoding import BODY, BodyFormat, check_format, decode
 from pyspark_warren.jobs.lost_workers import SPARK_ERRORS
@@ -238,13 +239,14 @@ class _Ingest:
         self._lake = options.lake_format()
         self._upkeep = options.upkeep()
         self._before: _Standing | None = None
+        self._source: SourceOptions | None = None
         self._rows = 0
 
     def start(self) -> StreamingQuery:
         options = self._options
         register(self._spark)
         given = options.source(parallelism_of(self._spark))
-        source = parse_source_options(given)
+        self._source = source = parse_source_options(given)
         rows = self._spark.readStream.format("warren").options(**given).load()
         decoded = decode(rows, options.format, options.schema)
         _look_at(source)
@@ -264,8 +266,10 @@ class _Ingest:
         return stream.trigger(processingTime=f"{options.every_s} seconds").start()
 
     def show(self, progress: Mapping[str, Any]) -> None:
-        """Show that a batch is done."""
+        """Show that a batch is done, and how far behind its streams the lake is."""
         self._rows += int(progress["numInputRows"])
+        assert self._source is not None, "the query has started"
+        self.watch.batch(batch_of(progress, self._source))
         self.watch.advance(Progress(self._rows, detail=f"batch {progress['batchId']}"))
 
     def finish(self) -> None:
