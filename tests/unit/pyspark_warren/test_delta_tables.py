@@ -11,6 +11,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -153,6 +154,16 @@ def test_queues_of_any_name_are_read_back_before_and_after_compaction(tmp_path: 
     vacuum(opened(storage), is_full=True)
     check()
     assert len(list((tmp_path / MESSAGES).rglob("queue=*/**/*.parquet"))) == len(ODD_NAMES)
+
+
+def test_rows_with_like_values_are_brought_together(tmp_path: Path) -> None:
+    table, storage = new_table(tmp_path)
+    for number in range(3):
+        take(table, storage, number, rows_of(range(6 * number, 6 * number + 6)))
+    assert compact(table, files_min=3, z_order=("routing_key",)) == 3
+    (file,) = table.files()
+    keys = pq.ParquetFile(tmp_path / MESSAGES / file.path).read()["routing_key"].to_pylist()
+    assert keys == [f"key.{number}" for number in range(3) for _ in range(6)]
 
 
 def test_a_queue_whose_folder_no_file_system_takes_is_refused(tmp_path: Path) -> None:
