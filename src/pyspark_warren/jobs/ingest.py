@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 # As Spark writes the hour of a partition, where a query looks for it.
 HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
-VACUUM_HOURS: Final = 168
+VACUUM_HOURS: Final = 168.0
+# A batch that takes longer than half of it is refused.
+VACUUM_HOURS_MIN: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +129,9 @@ class IngestOptions(BrokerOptions):
         ),
     ] = None
     vacuum_hours: Annotated[
-        int,
+        float,
         Parameter(
-            min=1,
+            min=VACUUM_HOURS_MIN,
             help="Delete files that no version of the last so many hours needs. Longer than any "
             "batch, query or reader takes.",
         ),

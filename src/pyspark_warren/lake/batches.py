@@ -8,9 +8,10 @@ before the first batch, and what it has done is told by the tables (`LakeTable.r
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from pyspark_warren.lake.opening import LakeFormat, LakeTable
     from pyspark_warren.lake.upkeep import Upkeep
+
+# A batch may take so much of the retention: a vacuum may have another clock, or be slow itself.
+BATCH_RETENTION_SHARE: Final = 0.5
 
 
 @dataclass
@@ -50,7 +54,9 @@ class BatchWriter:
         missing = [table for table in self._tables.values() if not table.has(batch)]
         if not missing:
             return
+        began = time.monotonic()
         written = self._write(rows, batch, [table.name for table in missing])
+        self._check_age(batch, time.monotonic() - began)
         for table in missing:
             files = [file for file in written if file.table == table.name]
             if files:
@@ -64,6 +70,16 @@ class BatchWriter:
             columns = [column for column in whole if column.name not in PARTITION_COLUMNS]
             self._columns[name] = pa.schema(columns)
         self._query = query_id(spark, self.checkpoint)
+
+    def _check_age(self, batch: Batch, age_s: float) -> None:
+        """Refuse files that a full vacuum may take for those of a killed task and delete."""
+        age_s_max = self.lake.retention_s * BATCH_RETENTION_SHARE
+        if age_s > age_s_max:
+            raise WarrenError(
+                f"batch {batch.number} took {age_s:.0f} s to write, and files that are in no "
+                f"version of the table are safe from VACUUM for {age_s_max:.0f} s. Nothing of it "
+                "is in the table. Give smaller batches, or a larger --vacuum-hours"
+            )
 
     def _write(self, rows: DataFrame, batch: Batch, tables: list[str]) -> list[DataFile]:
         is_plain = not isinstance(self._tables[MESSAGES], DeltaLakeTable)
