@@ -8,6 +8,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from lake_tables import batches_in
 from pipeline_chaos.job_process import JobProcess
 from pyspark_warren.lake import MESSAGES
 from pyspark_warren.lake.delta import DeltaLakeTable
@@ -27,11 +28,16 @@ class IngestProcess(JobProcess):
         self.run_to_end("--once")
 
     def commits(self) -> int:
-        return commits_in(self.lake, self.checkpoint)
+        return newest_batch(self.lake, self.checkpoint)
 
 
-def commits_in(lake: str, checkpoint: Path) -> int:
-    """The number of the newest batch in the table, from 1 on; 0 if there is none."""
+def commits_in(lake: Path) -> int:
+    """Return the number of batches that were committed; 0 if there is no lake yet."""
+    return batches_in(lake)
+
+
+def newest_batch(lake: str, checkpoint: Path) -> int:
+    """Return the number of the newest batch in the table, from 1 on; 0 if there is none."""
     table = DeltaLakeTable.open(Storage.of(lake), MESSAGES)
     metadata = checkpoint / "metadata"
     if table is None or not metadata.exists() or not metadata.read_text():

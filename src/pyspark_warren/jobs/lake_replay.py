@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from pyspark_warren.errors import InvalidOption
+from pyspark_warren.jobs.batch_lines import Batch, Lag
 from pyspark_warren.jobs.queries import patiently
 from pyspark_warren.jobs.replay_choice import COUNTED_COLUMNS, Choice, Routes
 from pyspark_warren.jobs.watching import Progress, Watch
@@ -79,14 +81,18 @@ class LakeReplay:
         """Publish batch after batch, until `watch` is told to stop."""
         if "value" not in self._schema.names:
             raise InvalidOption("option lake: it was made without --keep-value, so bodies are gone")
-        done = 0
-        for batch in self._batches(state, offsets_max):
+        done, total = 0, sum(batch.offsets for batch in self._batches(state, None))
+        # The state moves while this goes on, so the batches are planned before.
+        for number, batch in enumerate(list(self._batches(state, offsets_max))):
             if watch.is_stopping:
                 return
+            begun = time.monotonic()
             patiently(lambda chosen=batch: self._publish(sink, chosen))  # type: ignore[misc]
             state.advance(batch.ends)
             done += batch.offsets
-            watch.advance(Progress(done, detail="offsets", unit="offsets"))
+            took = time.monotonic() - begun
+            watch.batch(Batch(number, batch.offsets, took, Lag(total - done), unit="offsets"))
+            watch.advance(Progress(done, total, unit="offsets"))
 
     def _publish(self, sink: dict[str, str], batch: LakeBatch) -> None:
         rows = self._read(batch.slices, self._schema.names)

@@ -23,6 +23,7 @@ from pyspark_warren.jobs.lost_workers import SPARK_ERRORS, TRIES_MAX, is_worker_
 from pyspark_warren.jobs.watching import Watch
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S: Final = 0.5
@@ -53,6 +54,14 @@ def patiently(action: Callable[[], T]) -> T:
             if not is_worker_lost(error):
                 raise
     return action()
+
+
+def collected(make: Callable[[], DataFrame]) -> list[Row]:
+    """Collect the rows of a DataFrame. Raises JobFailed if Spark cannot."""
+    try:
+        return patiently(lambda: make().collect())
+    except SPARK_ERRORS as error:
+        raise JobFailed(reason_of(error)) from error
 
 
 def run_query(

@@ -11,7 +11,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from pyspark_warren.lake.opening import LakeFormat, LakeTable
     from pyspark_warren.lake.upkeep import Upkeep
-
-# A batch may take so much of the retention: a vacuum may have another clock, or be slow itself.
-BATCH_RETENTION_SHARE: Final = 0.5
 
 
 @dataclass
@@ -54,9 +51,9 @@ class BatchWriter:
         missing = [table for table in self._tables.values() if not table.has(batch)]
         if not missing:
             return
-        began = time.monotonic()
+        begun = time.time()
         written = self._write(rows, batch, [table.name for table in missing])
-        self._check_age(batch, time.monotonic() - began)
+        self._check_age(number, time.time() - begun)
         for table in missing:
             files = [file for file in written if file.table == table.name]
             if files:
@@ -71,14 +68,13 @@ class BatchWriter:
             self._columns[name] = pa.schema(columns)
         self._query = query_id(spark, self.checkpoint)
 
-    def _check_age(self, batch: Batch, age_s: float) -> None:
-        """Refuse files that a full vacuum may take for those of a killed task and delete."""
-        age_s_max = self.lake.retention_s * BATCH_RETENTION_SHARE
-        if age_s > age_s_max:
+    def _check_age(self, number: int, age_s: float) -> None:
+        """Refuse a batch whose files a vacuum may have deleted: no version had them yet."""
+        if self.lake.table_format == "delta" and age_s > self.lake.retention_s:
             raise WarrenError(
-                f"batch {batch.number} took {age_s:.0f} s to write, and files that are in no "
-                f"version of the table are safe from VACUUM for {age_s_max:.0f} s. Nothing of it "
-                "is in the table. Give smaller batches, or a larger --vacuum-hours"
+                f"batch {number} took {age_s:.0f} s to write, longer than files without a version "
+                f"are kept ({self.lake.retention_s:.0f} s): nothing of it was committed. Give a "
+                "greater --vacuum-hours or smaller batches (--bytes-max)"
             )
 
     def _write(self, rows: DataFrame, batch: Batch, tables: list[str]) -> list[DataFile]:
