@@ -16,10 +16,12 @@ from pyspark_warren.lake.storage import Storage
 
 
 class IngestProcess(JobProcess):
-    def __init__(self, directory: Path, lake: str, options: list[str]) -> None:
+    def __init__(
+        self, directory: Path, lake: str, options: list[str], checkpoint: Path | None = None
+    ) -> None:
         self.lake = lake
         # Not in the lake, which may be in an object store: Spark writes it by itself.
-        self.checkpoint = directory / "checkpoint"
+        self.checkpoint = checkpoint or directory / "checkpoint"
         given = ["--lake", lake, "--checkpoint", str(self.checkpoint), *options]
         super().__init__("ingest", directory, given)
 

@@ -82,6 +82,19 @@ class JobProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def freeze(self) -> None:
+        """Stop all of it where it is, as if its machine hung."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let all of it go on as if no time had passed."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for pid in [self.pid, *self._of_session()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def workers(self) -> list[int]:
         """Python workers, which are what there is of executors beside the JVM."""
         return [pid for pid in self._of_session() if b"pyspark.daemon" in command_line(pid)]
