@@ -18,6 +18,7 @@ from bench.backlog import MESSAGES, backlogs
 from bench.bodies import bodies
 from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
 from bench.cluster_start import QUEUES, cluster_starts
+from bench.commits import COMMITS, commits
 from bench.compare import compare
 from bench.declaring import declaring
 from bench.declaring_mirrored import declaring_mirrored
@@ -31,9 +32,10 @@ from bench.ingesting import ingesting
 from bench.load import tool
 from bench.many import many
 from bench.many_mirrored import many_mirrored
+from bench.message_bodies import BODIES
 from bench.mirrored import mirrored
 from bench.paging import paging
-from bench.pipeline import ROWS, pipeline
+from bench.pipeline import PATHS, ROWS, pipeline
 from bench.remote import remote
 from bench.report import Table, write_markdown
 from bench.restart import restarts
@@ -46,7 +48,7 @@ from bench.sync import synchronising
 GROUPS: Final = (
     "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "idle-cost", "remote",
     "declare", "cluster-start", "declare-mirrored", "mirrored", "many-mirrored", "sync", "failover",
-    "failover-many", "pipeline", "ingest", "paging", "fairness", "many", "attacks",
+    "failover-many", "pipeline", "ingest", "commits", "paging", "fairness", "many", "attacks",
 )  # fmt: skip
 
 
@@ -70,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'many':<8} what 10 000 connections, queues, bindings cost, each and all at once\n"
         f"  {'pipeline':<8} queues as DataFrames: what Spark's source and sink cost\n"
         f"  {'ingest':<8} {INGEST_MESSAGES:,} messages by a stream into a lake, and the memory\n"
+        f"  {'commits':<8} {COMMITS:,} commits to a Delta table: whether they get slower\n"
         "clusters of three nodes (Warren's need etcd):\n"
         f"  {'remote':<8} publish to and consume from another node's queue\n"
         f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
@@ -93,6 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ingest-messages", type=int, default=INGEST_MESSAGES, help="of ingest (%(default)s)"
     )
+    parser.add_argument("--commits", type=int, default=COMMITS, help="of commits (%(default)s)")
     parser.add_argument(
         "--share",
         type=float,
@@ -100,6 +104,10 @@ def build_parser() -> argparse.ArgumentParser:
         help="of the messages of paging, fairness, and of the things of many (%(default)s)",
     )
     parser.add_argument("--rows", type=int, default=ROWS, help="of pipeline (%(default)s)")
+    parser.add_argument("--bodies", choices=BODIES, help="of pipeline (one after the other)")
+    parser.add_argument(
+        "--paths", nargs="+", choices=PATHS, default=PATHS, help="of pipeline (all of them)"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     parser.add_argument("--only", choices=sorted(STARTERS), help="measure one broker alone")
     return parser
@@ -141,10 +149,15 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
     if "idle" in names:
         tables.append(idle(starters, say))
     if "pipeline" in names:
-        tables.append(pipeline(options.rows, options.repeats, say))
+        tables += pipelines(options, say)
     if "ingest" in names:
         tables.append(ingesting(options.ingest_messages, say))
     return tables + measure_clusters(options, names, starters, say)
+
+
+def pipelines(options: argparse.Namespace, say: Callable[[str], None]) -> list[Table]:
+    chosen = [options.bodies] if options.bodies else BODIES
+    return [pipeline(options.rows, options.repeats, say, kind, options.paths) for kind in chosen]
 
 
 def measure_clusters(
@@ -157,6 +170,7 @@ def measure_clusters(
     measures: dict[str, Callable[[], list[Table]]] = {
         "fairness": lambda: [fairness(starters, options.share, say)],
         "many": lambda: many(starters, options.share, say),
+        "commits": lambda: [commits(options.commits, say)],
         "attacks": lambda: [attacks(seconds, say)],
         "idle-cost": lambda: idle_cost(seconds, say),
         "remote": lambda: [remote(starters, repeats, seconds, say)],

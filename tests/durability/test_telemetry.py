@@ -6,8 +6,6 @@ Each test overloads one stage and hears of it as anybody would: by a queue bound
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,12 +18,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from acceptance.actions import eventually
 from acceptance.control import Control
-from acceptance.raw_client import RawClient, encode_properties
+from acceptance.raw_client import encode_properties
 from broker_process import BrokerProcess
 from durability.conftest import MakeBroker
 from durability.disk_faults import DiskFaults
 from durability.mail import PERSISTENT_BLOCK, client_of, declare, publish_frames
 from live_broker import connection_parameters
+from overloading import overloading
 
 Faulty = tuple[BrokerProcess, DiskFaults]
 KINDS = ("connection", "channel", "queue")
@@ -80,26 +79,6 @@ def hearing(broker: BrokerProcess, key: str = "warren.*.state") -> Iterator[Hear
     channel.queue_bind(queue, "amq.rabbitmq.event", key)
     yield Heard(channel, queue)
     connection.close()
-
-
-@contextmanager
-def overloading(client: RawClient, frames: bytes) -> Iterator[None]:
-    """Sends these again and again."""
-    is_enough = threading.Event()
-    client.socket.settimeout(WITHIN_S)
-    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
-
-    def send() -> None:
-        while not is_enough.is_set():
-            client.send_bytes(frames)
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        yield
-    finally:
-        is_enough.set()
-        sender.join()
 
 
 @pytest.mark.warren_only
@@ -174,9 +153,10 @@ FIGURES = {
         "messages_unconfirmed",
     },
     "node": {
-        "interval_ms", "busy_percent", "cpu_percent", "memory_used", "memory_limit", "disk_free",
-        "disk_free_limit", "alarms", "connections", "channels", "queues", "consumers", "messages",
-        "messages_ready", "messages_unacknowledged", "head_message_age_ms", "connections_in_flow",
+        "interval_ms", "busy_percent", "loop_cpu_percent", "cpu_percent", "steal_percent", "load",
+        "processors", "memory_used", "memory_limit", "disk_free", "disk_free_limit", "alarms",
+        "connections", "channels", "queues", "consumers", "messages", "messages_ready",
+        "messages_unacknowledged", "stream_records", "head_message_age_ms", "connections_in_flow",
         "connections_blocked", "channels_in_flow", "queues_in_flow", "events_dropped", "left_out",
     },
 }  # fmt: skip
@@ -198,7 +178,10 @@ def test_figures_come_every_interval_with_the_headers_that_are_documented(
     broker.start()
     with client_of(broker) as client, hearing(broker, "warren.*.stats") as heard:
         declare(client, "q")
+        stream = {"x-queue-type": "stream"}
+        client.call(1, "queue.declare", queue="s", durable=True, arguments=stream)
         client.send_bytes(publish_frames(b"four", b"\0\0", routing_key="q") * 3)
+        client.send_bytes(publish_frames(b"record", b"\0\0", routing_key="s") * 2)
 
         def is_told(kind: str, **about: Any) -> bool:
             heard.listen()
@@ -206,9 +189,10 @@ def test_figures_come_every_interval_with_the_headers_that_are_documented(
 
         full = {"messages": 3, "messages_ready": 3, "message_bytes": 12, "publish": 3}
         eventually(lambda: is_told("queue", name="q", **full), WITHIN_S)
-        eventually(lambda: is_told("channel", publish=3, number=1), WITHIN_S)
+        eventually(lambda: is_told("channel", publish=5, number=1), WITHIN_S)
         eventually(lambda: is_told("connection", channels=1), WITHIN_S)
-        eventually(lambda: is_told("node", publish=3, messages=3, connections=2), WITHIN_S)
+        counted = {"publish": 5, "messages": 5, "stream_records": 2, "connections": 2}
+        eventually(lambda: is_told("node", **counted), WITHIN_S)
     page = (Path(__file__).parents[2] / "docs" / "TELEMETRY.md").read_text()
     for kind, identity in IDENTITY.items():
         names = identity | FIGURES[kind] | COUNTED[kind]

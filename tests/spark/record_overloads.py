@@ -1,18 +1,24 @@
-"""Overloads a real broker three times and writes down what it tells: recordings/overloads.json.
+"""Records overloads of a real broker, what it tells of each: recordings/overloads.json.
 
     cd tests && python -m spark.record_overloads
+    cd tests && python -m spark.record_overloads routing starved
 
-The test of the telemetry job publishes the recording to a broker, since overloads take long and
-want a machine to themselves; that they are told of like this is shown by durability/test_telemetry.
+The broker whose processor is to be the bottleneck has to get one, so it is scheduled before all
+others, which only root may ask for; the one on a starved machine shares a processor with programs
+that never sleep. The test of the telemetry job publishes the recording to a broker, since overloads
+take long and want a machine to themselves; that they are told of like this is shown by
+durability/test_telemetry.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +26,9 @@ from acceptance.raw_client import RawClient, encode_properties
 from broker_process import BrokerProcess
 from durability.disk_faults import DiskFaults
 from durability.mail import PERSISTENT_BLOCK, client_of, declare, publish_frames
-from durability.test_telemetry import Heard, hearing, overloading
+from durability.test_telemetry import Heard, hearing
+from overloading import overloading
+from starving import starved
 
 RECORDING: Final = Path(__file__).parent / "recordings" / "overloads.json"
 CONFIG: Final = "warren.telemetry_interval = 1000"
@@ -46,18 +54,23 @@ def slow_routing(client: RawClient) -> AbstractContextManager[None]:
     return overloading(client, frames * 400)
 
 
-def record(name: str, overload: Overload, is_disk_slow: bool) -> list[dict[str, Any]]:
+def record(name: str, overload: Overload) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as directory:
         broker = BrokerProcess(Path(directory), CONFIG)
         broker.options = ["--name", f"{name}@localhost"]
         faults = DiskFaults(Path(directory) / "faults", broker.data_dir)
         broker.environment = faults.environment
-        broker.start()
+        pid = broker.launch().pid
+        broker.await_ready()
         try:
-            with client_of(broker) as client, hearing(broker, "#") as heard:
+            with client_of(broker) as client, hearing(broker, "#") as heard, ExitStack() as stack:
                 declare(client, "q")
-                if is_disk_slow:
+                if name in {"queue", "disk"}:
                     faults.slow_sync(SYNC_MS)
+                if name == "routing":
+                    os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+                if name == "starved":
+                    stack.enter_context(starved(pid))
                 with overload(client):
                     _listen(heard, OVERLOADED_S)
                     faults.rule()
@@ -79,12 +92,15 @@ def _listen(heard: Heard, seconds: float) -> None:
 
 
 def main() -> None:
-    stages = {
-        "routing": (slow_routing, False),
-        "queue": (slow_disk(1_000), True),
-        "disk": (slow_disk(20_000), True),
+    stages: dict[str, Overload] = {
+        "routing": slow_routing,
+        "queue": slow_disk(1_000),
+        "disk": slow_disk(20_000),
+        "starved": slow_routing,
     }
-    events = {name: record(name, *stage) for name, stage in stages.items()}
+    events = json.loads(RECORDING.read_text()) if RECORDING.exists() else {}
+    chosen = sys.argv[1:] or list(stages)
+    events |= {name: record(name, stages[name]) for name in chosen}
     lines = [
         f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, told)) + "\n]"
         for name, told in events.items()

@@ -11,6 +11,7 @@ from fastavro import parse_schema, schemaless_writer
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
+from lake_tables import table_in
 from pyspark_warren.errors import WarrenError
 from pyspark_warren.jobs import IngestOptions, ingest
 from pyspark_warren.jobs.decoding import MORE_THAN_JSON, decode
@@ -45,13 +46,14 @@ def test_good_bodies_are_decoded_and_bad_ones_kept_with_the_reason(
     )  # fmt: skip
     done = ingest(spark, options)
     assert (done.batches, done.messages, done.quarantined) == (2, len(GOOD), len(BAD))
-    messages = spark.read.parquet(str(tmp_path / "messages")).orderBy("offset").collect()
-    assert [(row.body.id, row.body.name, row.queue) for row in messages] == [
+    messages = table_in(tmp_path).to_pylist()
+    assert [(row["body"]["id"], row["body"]["name"], row["queue"]) for row in messages] == [
         (number, "n", stream) for number in range(5)
     ]
-    assert {row.hour for row in messages} == {f"{row.timestamp:%Y-%m-%d-%H}" for row in messages}
-    quarantine = spark.read.parquet(str(tmp_path / "quarantine")).collect()
-    assert {bytes(row.value): row.reason for row in quarantine} == BAD
+    hours = {f"{row['timestamp']:%Y-%m-%d-%H}" for row in messages}
+    assert {row["hour"] for row in messages} == hours
+    quarantine = table_in(tmp_path, "quarantine").to_pylist()
+    assert {row["value"]: row["reason"] for row in quarantine} == BAD
     assert ingest(spark, options).batches == 0
 
 

@@ -1,156 +1,207 @@
-"""The lake of `warren pipeline ingest`: batches get in once, whatever moment a process ends at."""
+"""The lake of `warren pipeline ingest` as its readers and its operators have it, through Spark."""
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import duckdb
+import polars as pl
 import pytest
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from deltalake import DeltaTable
+from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
-from pyspark_warren.jobs.compaction import compact
-from pyspark_warren.jobs.files import Files
-from pyspark_warren.jobs.lake import GUARD, MESSAGES, Commit, ForeignLake, Lake, batch_name
+from lake_tables import offsets_in, table_in
+from pyspark_warren.errors import WarrenError
+from pyspark_warren.jobs import IngestOptions, ReplayOptions, ingest, replay
+from pyspark_warren.lake import MESSAGES, QUARANTINE
+from pyspark_warren.lake.delta import Batch, DeltaLakeTable
+from pyspark_warren.lake.plain import PlainTable
+from pyspark_warren.lake.reading import Slice, read_slices
+from pyspark_warren.lake.storage import Storage
 
-QUERY = "a query"
-FOLDER = "queue=a%3Ab/hour=2026-08-01-12"
-
-
-class Killed(Exception):
-    """The process ends here."""
-
-
-class MortalFiles(Files):
-    """Does so many changes, and then nothing any more."""
-
-    left = 1_000
-
-    def _live(self) -> None:
-        if self.left == 0:
-            raise Killed
-        self.left -= 1
-
-    def write(self, path: str, text: str) -> None:
-        self._live()
-        super().write(path, text)
-
-    def move(self, source: str, target: str) -> None:
-        self._live()
-        super().move(source, target)
-
-    def delete(self, path: str) -> None:
-        self._live()
-        super().delete(path)
+STREAM = {"x-queue-type": "stream"}
+SCHEMA = "id BIGINT NOT NULL"
 
 
-def mortal_lake(spark: SparkSession, root: Path, changes: int) -> Lake:
-    lake = Lake(spark, str(root))
-    lake.files = MortalFiles(spark, str(root))
-    lake.files.left = changes
-    return lake
+def publish(channel: BlockingChannel, queue: str, numbers: range) -> None:
+    """Every fifth does not decode."""
+    for number in numbers:
+        body = b'{"id": %d, "total": 0.5}' % number if number % 5 else b"what?"
+        channel.basic_publish("", queue, body)
 
 
-def write(path: Path, numbers: list[int]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"offset": numbers}), path)
+def good(numbers: range) -> list[int]:
+    return [number for number in numbers if number % 5]
 
 
-def take(lake: Lake, root: Path, batch: int) -> None:
-    """What the job does with a batch of four rows, in two files."""
-    if lake.has_batch(QUERY, batch):
-        return
-    staging = lake.stage(batch_name(batch))
-    for part in range(2):
-        first = 4 * batch + 2 * part
-        write(root / staging / MESSAGES / FOLDER / f"part-{part}.parquet", [first, first + 1])
-    lake.commit(Commit(batch_name(batch), QUERY, staging, {MESSAGES: 4}))
+@pytest.fixture
+def options(http_url: str, stream: str, tmp_path: Path) -> IngestOptions:
+    return IngestOptions(
+        url=http_url, queue=stream, lake=str(tmp_path / "lake"), format="json", schema=SCHEMA,
+        once=True,
+    )  # fmt: skip
 
 
-def offsets(root: Path) -> Counter[int]:
-    """As read by somebody who knows nothing of commits."""
-    files = (root / MESSAGES).rglob("*.parquet")
-    return Counter(n for file in files for n in pq.ParquetFile(file).read()["offset"].to_pylist())
-
-
-def test_a_batch_is_in_the_lake_once_whenever_the_process_was_killed(
-    spark: SparkSession, tmp_path: Path
+def test_all_readers_have_the_same_rows(
+    spark: SparkSession, channel: BlockingChannel, queue: str, options: IngestOptions
 ) -> None:
-    """After each number of changes on the disk in turn, until there was no need to kill it."""
-    for changes in range(100):
-        root = tmp_path / str(changes)
-        take(Lake(spark, str(root)), root, 0)
-        try:
-            take(mortal_lake(spark, root, changes), root, 1)
-        except Killed:
-            assert max(offsets(root).values()) == 1, "something was there twice for a moment"
-        else:
-            assert changes > 3, "there is something to be killed at"
-            break
-        back = Lake(spark, str(root))
-        back.recover()
-        take(back, root, 1)
-        assert offsets(root) == Counter(range(8))
-        assert not list((root / "_staging").glob("*"))
+    """Of two queues, one with a name that has to be encoded in paths."""
+    odd = f"{queue} a/b=%ü"
+    channel.queue_declare(queue, durable=True, arguments=STREAM)
+    channel.queue_declare(odd, durable=True, arguments=STREAM)
+    try:
+        publish(channel, queue, range(20))
+        publish(channel, odd, range(10))
+        ingest(spark, replace(options, queue=f"{queue},{odd}", partitions=3))
+    finally:
+        channel.queue_delete(odd)
+    path = f"{options.lake}/{MESSAGES}"
+    expected = {queue: len(good(range(20))), odd: len(good(range(10)))}
+    assert {
+        row["queue"]: row["len"]
+        for row in pl.scan_delta(path).group_by("queue").len().collect().to_dicts()
+    } == expected
+    with duckdb.connect() as connection:
+        connection.register("rows", DeltaTable(path).to_pyarrow_dataset())
+        assert (
+            dict(connection.sql("SELECT queue, count(*) FROM rows GROUP BY 1").fetchall())
+            == expected
+        )
+    pandas = DeltaTable(path).to_pandas()
+    assert dict(pandas.groupby("queue").size()) == expected
+    table = DeltaLakeTable.open(Storage.of(options.lake), MESSAGES)
+    assert table is not None
+    slices = [Slice(f.path, f.queue, f.hour, 0, f.last_offset + 1) for f in table.files()]
+    rows = read_slices(spark, Storage.of(path), table.schema, slices, tasks=2)
+    matching = rows.filter(F.col("body.id") == F.col("offset"))
+    counts = matching.groupBy("queue").count().collect()
+    assert {row["queue"]: row["count"] for row in counts} == expected
 
 
-def put_together(lake: Lake, root: Path) -> None:
-    """What a compaction does, but for Spark's part in it."""
-    staging = lake.stage("compacted-x")
-    write(root / staging / MESSAGES / FOLDER / "part-0.parquet", list(range(8)))
-    removals = [part.path for part in lake.parts(MESSAGES)]
-    lake.commit(Commit("compacted-x", "", staging, {}, removals))
-
-
-def test_who_reads_while_files_are_put_together_gets_each_row_once_or_an_error(
-    spark: SparkSession, tmp_path: Path
+def test_a_driver_that_was_killed_between_the_two_tables_completes_the_batch(
+    spark: SparkSession,
+    channel: BlockingChannel,
+    options: IngestOptions,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After each change on the disk; and when all that was killed is back, rows only."""
-    refused = 0
-    for changes in range(100):
-        root = tmp_path / str(changes)
-        for batch in range(2):
-            take(Lake(spark, str(root)), root, batch)
-        try:
-            put_together(mortal_lake(spark, root, changes), root)
-        except Killed:
-            try:
-                assert offsets(root) == Counter(range(8))
-            except pa.ArrowInvalid:
-                refused += 1
-        else:
-            break
-        back = Lake(spark, str(root))
-        back.recover()
-        assert offsets(root) == Counter(range(8))
-        assert len(back.parts(MESSAGES)) == (4 if changes == 0 else 1)
-        assert back.has_batch(QUERY, 1)
-    assert refused == 6, "the guard is there while one file comes and four go"
+    """At each of the moments: before any commit, between the two, and behind both."""
+    assert options.queue is not None
+    publish(channel, options.queue, range(10))
+    commit = DeltaLakeTable.commit
+    for done_before in range(3):
+        lake = f"{options.lake}-{done_before}"
+        commits: list[str] = []
+
+        def die(
+            self: DeltaLakeTable,
+            batch: Batch,
+            files: Any,
+            commits: list[str] = commits,
+            limit: int = done_before,
+        ) -> None:
+            if len(commits) < limit:
+                commit(self, batch, files)
+                commits.append(self.name)
+            if len(commits) == limit:
+                raise WarrenError("killed here")
+
+        monkeypatch.setattr(DeltaLakeTable, "commit", die)
+        with pytest.raises(WarrenError, match="killed here"):
+            ingest(spark, replace(options, lake=lake))
+        monkeypatch.setattr(DeltaLakeTable, "commit", commit)
+        assert len(commits) == done_before
+        ingest(spark, replace(options, lake=lake))
+        assert offsets_in(lake) == good(range(10))
+        assert offsets_in(lake, QUARANTINE) == [0, 5]
 
 
-def test_small_files_are_put_together_and_spark_refuses_a_folder_meanwhile(
-    spark: SparkSession, tmp_path: Path
+def test_a_new_field_of_bodies_is_refused_or_merged(
+    spark: SparkSession, channel: BlockingChannel, options: IngestOptions
 ) -> None:
-    for batch in range(2):
-        take(Lake(spark, str(tmp_path)), tmp_path, batch)
-    with pytest.raises(Killed):
-        compact(spark, mortal_lake(spark, tmp_path, 5), files_min=4)
-    reader = spark.read.schema("offset BIGINT, queue STRING, hour STRING")
-    with pytest.raises((PySparkException, Py4JJavaError), match=GUARD):
-        reader.parquet(str(tmp_path / MESSAGES)).count()
-    lake = Lake(spark, str(tmp_path))
-    lake.recover()
-    assert len(lake.parts(MESSAGES)) == 1
-    assert reader.parquet(str(tmp_path / MESSAGES)).count() == 8
+    assert options.queue is not None
+    publish(channel, options.queue, range(5))
+    ingest(spark, options)
+    publish(channel, options.queue, range(5, 10))
+    wider = replace(options, schema=f"{SCHEMA}, total DOUBLE")
+    with pytest.raises(WarrenError, match=r"new here: body.total double\. With --schema-evolution"):
+        ingest(spark, wider)
+    assert ingest(spark, replace(wider, schema_evolution="merge")).messages == 4
+    totals = [body["total"] for body in table_in(options.lake)["body"].to_pylist()]
+    assert totals == [None] * 4 + [0.5] * 4
 
 
-def test_a_lake_that_was_filled_from_another_checkpoint_is_refused(
-    spark: SparkSession, tmp_path: Path
+def test_files_are_put_together_at_the_end_of_a_run(
+    spark: SparkSession, channel: BlockingChannel, options: IngestOptions
 ) -> None:
-    lake = Lake(spark, str(tmp_path))
-    take(lake, tmp_path, 0)
-    with pytest.raises(ForeignLake, match="another checkpoint"):
-        lake.has_batch("another query", 0)
+    assert options.queue is not None
+    publish(channel, options.queue, range(20))
+    tidy = replace(options, offsets_max=5, compact_files=2, z_order="routing_key, offset")
+    with pytest.raises(WarrenError, match="option z_order: there is no column 'routing'"):
+        ingest(spark, replace(tidy, z_order="routing"))
+    assert ingest(spark, tidy).batches == 4
+    operations = [e["operation"] for e in DeltaTable(f"{options.lake}/{MESSAGES}").history()]
+    assert operations.count("OPTIMIZE") == 1
+    assert offsets_in(options.lake) == good(range(20))
+
+
+def test_plain_parquet_grows_and_is_replayed(
+    spark: SparkSession,
+    channel: BlockingChannel,
+    options: IngestOptions,
+    amqp_url: str,
+) -> None:
+    assert options.queue is not None
+    plain = replace(options, table_format="parquet", offsets_max=5)
+    publish(channel, options.queue, range(10))
+    done = ingest(spark, plain)
+    assert (done.batches, done.messages, done.quarantined) == (2, 8, 2)
+    publish(channel, options.queue, range(10, 15))
+    assert ingest(spark, plain).messages == 4
+    rows = pl.read_parquet(f"{options.lake}/{MESSAGES}", hive_partitioning=True)
+    assert sorted(rows["offset"]) == good(range(15))
+    assert not list(Path(options.lake, MESSAGES).rglob("*.crc"))
+    table = PlainTable(Storage.of(options.lake), MESSAGES)
+    assert sum(file.rows for file in table.files()) == 12
+    channel.queue_declare("again", durable=True)
+    try:
+        replay(
+            spark,
+            ReplayOptions(
+                url=amqp_url, lake=options.lake, to_exchange="", to_routing_key="again", yes=True
+            ),
+        )
+        assert channel.queue_declare("again", passive=True).method.message_count == 12
+    finally:
+        channel.queue_delete("again")
+
+
+def test_a_replay_goes_on_by_offsets_after_files_were_put_together(
+    spark: SparkSession,
+    channel: BlockingChannel,
+    options: IngestOptions,
+    amqp_url: str,
+    tmp_path: Path,
+) -> None:
+    assert options.queue is not None
+    publish(channel, options.queue, range(20))
+    ingest(spark, replace(options, offsets_max=5, compact_files=0))
+    channel.queue_declare("again", durable=True)
+    given = ReplayOptions(
+        url=amqp_url, lake=options.lake, to_exchange="", to_routing_key="again", yes=True,
+        state=str(tmp_path / "state"), offsets_max=7,
+    )  # fmt: skip
+    try:
+        assert replay(spark, given).messages == 16
+        publish(channel, options.queue, range(20, 30))
+        ingest(spark, replace(options, offsets_max=5, compact_files=2))
+        assert len(DeltaTable(f"{options.lake}/{MESSAGES}").file_uris()) < 6
+        assert replay(spark, given).messages == 8
+        assert channel.queue_declare("again", passive=True).method.message_count == 24
+        with pytest.raises(WarrenError, match=r"other options \(routing_key\)"):
+            replay(spark, replace(given, routing_key="a.*"))
+    finally:
+        channel.queue_delete("again")

@@ -15,6 +15,8 @@ import typer
 
 from pyspark_warren.errors import InvalidOption, WarrenError
 from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
+from pyspark_warren.jobs.connecting import BrokerOptions
+from pyspark_warren.jobs.convert import Converted, ConvertOptions, convert
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
 from pyspark_warren.jobs.parameters import Parameter
@@ -63,6 +65,11 @@ def _show_ingested(done: Ingested) -> str:
     )
 
 
+def _show_converted(done: Converted) -> str:
+    rows = [f"{_many(count, 'row')} in {name}" for name, count in done.rows.items()]
+    return f"{' and '.join(rows) or 'no rows'}: the lake has Delta tables now"
+
+
 def _show_dead_letters(found: DeadLetters) -> str:
     names = ("queue", "reason", "origin", "routing_key", "error")
     lines = ["\t".join(("messages", *names))]
@@ -77,19 +84,7 @@ def _show_replayed(done: Replayed) -> str:
 
 
 def _show_audited(done: Audited) -> str:
-    lines = [
-        f"{name}: {node.messages} messages in {node.queues} queues, {node.file_bytes} bytes of "
-        f"files, {node.garbage:.0%} of them not messages"
-        for name, node in done.nodes.items()
-    ]
-    lines += [
-        f"{one.kind}: {one.queue!r} in {one.vhost!r}, id {one.message_id}, {one.hash}, {one.copies}"
-        for one in done.differences
-    ]
-    lines += [f"damage: {text}" for text in done.damage]
-    lines += [f"confirmed and missing: {identity}" for identity in done.confirmed_missing]
-    verdict = "the copies are the same" if done.is_sound else "the copies are NOT the same"
-    return "\n".join([*lines, verdict])
+    return "\n".join(done.lines())
 
 
 def _show_telemetry(found: Telemetry) -> str:
@@ -103,10 +98,21 @@ JOBS: Final = (
         IngestOptions,
         ingest,
         _show_ingested,
-        """Put what streams have into a lake of Parquet tables, each message once.
+        """Put what streams have into a lake of Delta tables, each message once.
 
         The lake has two tables, messages and quarantine, each by queue and hour. Without --once it
         goes on until SIGINT or SIGTERM. Run it again to go on from where it was, whatever ended it.
+        """,
+    ),
+    Job(
+        "convert",
+        ConvertOptions,
+        convert,
+        _show_converted,
+        """Make Delta tables of a lake that an earlier version has filled.
+
+        The files are written anew and the old ones deleted; ingest goes on with the same
+        checkpoint. Stop ingest, and whoever reads the files, before.
         """,
     ),
     Job(
@@ -137,8 +143,8 @@ JOBS: Final = (
         _show_audited,
         """Compare what the nodes of a cluster have on their disks, message by message.
 
-        Ends with code 3 if copies of a queue differ, something is damaged, or something confirmed
-        is missing.
+        Ends with code 3 if copies of a queue or stream differ, a node lacks one, something is
+        damaged, or a confirmed message is missing.
         """,
     ),
     Job(
@@ -162,6 +168,8 @@ def _execute(job: Job, values: dict[str, Any]) -> None:
             session.check()
             options = job.options(**{f.name: values[f.name] for f in fields(job.options)})
             options.check()
+            if isinstance(options, BrokerOptions):
+                options.check_ports()
             spark = make_session(job.name, session)
             try:
                 with stopped_by_signals(watch):

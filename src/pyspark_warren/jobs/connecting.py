@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from pyspark_warren.endpoints import parse_endpoints
 from pyspark_warren.jobs.parameters import Parameter
+from pyspark_warren.jobs.ports import check_ports
 
 Url = Annotated[
     str,
@@ -81,6 +83,16 @@ class BrokerOptions:
         InvalidOption
             If not.
         """
+
+    def check_ports(self) -> None:
+        """Ask each address which protocol it speaks.
+
+        Raises
+        ------
+        InvalidOption
+            If one answers and does not speak its own. One that does not answer may do so later.
+        """
+        check_ports(parse_endpoints(self.url, self.user, self.password))
 
     def connection(self) -> dict[str, str]:
         """As options of the source and of the sink."""

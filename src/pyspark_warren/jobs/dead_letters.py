@@ -1,8 +1,8 @@
-"""`warren pipeline deadletters`: what died, where, of what and when; and back with it, if wanted.
+"""`warren pipeline deadletters`: counts dead letters by where, why and when; sends them back.
 
 Dead-letter queues are read as snapshots, which leave them as they are. Each message's `x-death` is
-an array, newest death first; the oldest one is where the message was meant to be, its origin. The
-messages are counted by Spark; what is counted is few, and the report is made of that.
+an array, newest death first; the oldest one is where the message was meant to be, its origin. Spark
+counts the messages; the report is made of the counts, which are few.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.jobs.connecting import BrokerOptions
+from pyspark_warren.jobs.dead_letters_report import AGES, OLDEST, report_of
 from pyspark_warren.jobs.parameters import Parameter
-from pyspark_warren.jobs.plots import bars_across, stacked_bars
-from pyspark_warren.jobs.queries import patiently
+from pyspark_warren.jobs.queries import collected
 from pyspark_warren.jobs.redriving import Origin, Redrive
-from pyspark_warren.jobs.reports import Report, check_writable
+from pyspark_warren.jobs.reports import check_writable
 from pyspark_warren.jobs.watching import Watch
 from pyspark_warren.options import parse_sink_options, parse_source_options
 from pyspark_warren.source import register
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 DEATHS: Final = (
     "array<struct<reason string, queue string, exchange string, `routing-keys` array<string>, "
@@ -32,8 +33,7 @@ DEATHS: Final = (
 )
 ERROR_CHARS_MAX: Final = 200
 GROUPS_MAX: Final = 10_000
-GROUPS_SHOWN: Final = 200
-KEYS: Final = ("queue", "reason", "origin", "exchange", "routing_key", "error", "hour")
+KEYS: Final = ("queue", "reason", "origin", "exchange", "routing_key", "error", "hour", "age")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class DeadLettersOptions(BrokerOptions):
         str, Parameter(metavar="NAMES", help="Dead-letter queues, separated by commas.")
     ]
     error_header: Annotated[
-        str, Parameter(help="Header in which your consumers say what went wrong.")
+        str, Parameter(help="Header in which your consumers write what went wrong.")
     ] = "x-exception-message"
     report: Annotated[
         str | None, Parameter(metavar="FILE", help="Write an HTML report, with plots.")
@@ -59,16 +59,16 @@ class DeadLettersOptions(BrokerOptions):
         ),
     ] = False
     reason: Annotated[
-        str | None, Parameter(help="Only those that died of it: rejected, expired, ...")
+        str | None, Parameter(help="Only messages that first died of this: rejected, expired, ...")
     ] = None
-    origin: Annotated[str | None, Parameter(help="Only those that first died in this queue.")] = (
-        None
-    )
-    error: Annotated[str | None, Parameter(help="Only those whose error has this text in it.")] = (
-        None
-    )
+    origin: Annotated[
+        str | None, Parameter(help="Only messages that first died in this queue.")
+    ] = None
+    error: Annotated[
+        str | None, Parameter(help="Only messages whose error has this text in it.")
+    ] = None
     limit: Annotated[
-        int | None, Parameter(min=1, help="Look at so many messages of each queue at most.")
+        int | None, Parameter(min=1, help="Look at no more messages of each queue than this.")
     ] = None
 
     def check(self) -> None:
@@ -78,7 +78,7 @@ class DeadLettersOptions(BrokerOptions):
         check_writable(self.report)
 
     def is_wanted(self, origin: Origin, headers: dict[str, object]) -> bool:
-        """Whether a message is one of those that were asked for."""
+        """True if a message is one of those that were asked for."""
         return (
             self.reason in {None, origin.reason}
             and self.origin in {None, origin.queue}
@@ -88,7 +88,10 @@ class DeadLettersOptions(BrokerOptions):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Dead letters that have all of this in common. Reason and places are those of the origin."""
+    """Dead letters that have all of this in common.
+
+    Reason, exchange and routing key are those of the first death, hour and age of the latest.
+    """
 
     queue: str
     reason: str | None
@@ -97,21 +100,27 @@ class Group:
     routing_key: str | None
     error: str | None
     hour: str | None
+    age: str | None
     messages: int
     deaths: int
 
 
 @dataclass
 class DeadLetters:
+    """What was found: the largest groups, and how many messages and groups there are in all."""
+
     groups: list[Group]
+    messages: int = 0
+    group_count: int = 0
     redriven: int = 0
 
     @property
-    def messages(self) -> int:
-        return sum(group.messages for group in self.groups)
+    def left_out(self) -> int:
+        """Messages of groups that are too small and too many to be in `groups`."""
+        return self.messages - sum(group.messages for group in self.groups)
 
     def by(self, *names: str) -> Counter[tuple[str, ...]]:
-        """How many messages have what in common."""
+        """Count messages, of the groups, by what they have in common."""
         counted: Counter[tuple[str, ...]] = Counter()
         for group in self.groups:
             key = tuple(str(getattr(group, name) or "-") for name in names)
@@ -122,7 +131,7 @@ class DeadLetters:
 def dead_letters(
     spark: SparkSession, options: DeadLettersOptions, watch: Watch | None = None
 ) -> DeadLetters:
-    """Counts them, writes the report if there is to be one, and sends them back if told to.
+    """Count dead letters, write the report if there is to be one, send them back if told to.
 
     Raises
     ------
@@ -132,10 +141,11 @@ def dead_letters(
     watch = watch or Watch()
     register(spark)
     options.check()
-    found = DeadLetters(patiently(lambda: _groups(spark, options)))
-    watch.say(f"{found.messages} dead letters in {len(found.groups)} groups")
+    options.check_ports()
+    found = _found(spark, options)
+    watch.say(f"{found.messages:,} dead letters in {found.group_count:,} groups")
     if options.report:
-        report_of(found, options).write(options.report)
+        report_of(found, options.queue).write(options.report)
         watch.say(f"the report is {options.report}")
     if options.redrive:
         sink = parse_sink_options(options.connection())
@@ -149,13 +159,19 @@ def dead_letters(
     return found
 
 
-def _groups(spark: SparkSession, options: DeadLettersOptions) -> list[Group]:
-    rows = _counted(_chosen(died(_read(spark, options), options.error_header), options))
-    return [Group(**row.asDict()) for row in rows.limit(GROUPS_MAX).collect()]
+def _found(spark: SparkSession, options: DeadLettersOptions) -> DeadLetters:
+    def groups() -> DataFrame:
+        messages = died(_read(spark, options), options.error_header)
+        return _counted(_chosen(messages, options)).limit(GROUPS_MAX)
+
+    rows = [row.asDict() for row in collected(groups)]
+    sums = [(row.pop("messages_in_all"), row.pop("groups_in_all")) for row in rows]
+    messages, group_count = sums[0] if sums else (0, 0)
+    return DeadLetters([Group(**row) for row in rows], messages, group_count)
 
 
 def died(messages: DataFrame, error_header: str) -> DataFrame:
-    """Messages with what their headers tell of their deaths."""
+    """Return the messages with what their headers tell of their deaths."""
     deaths = F.from_json(F.col("headers")["x-death"], DEATHS)
     oldest = F.element_at(F.col("deaths"), -1)
     newest = F.get(F.col("deaths"), 0)
@@ -168,8 +184,19 @@ def died(messages: DataFrame, error_header: str) -> DataFrame:
         .withColumn("died_key", F.get(oldest["routing-keys"], 0))
         .withColumn("error", F.left(F.col("headers")[error_header], F.lit(ERROR_CHARS_MAX)))
         .withColumn("hour", F.date_format(F.timestamp_seconds(newest["time"]), "yyyy-MM-dd HH:00"))
+        .withColumn("age", _age(newest["time"]))
         .withColumn("times", times)
     )
+
+
+def _age(died_at_s: Column) -> Column:
+    """Return the name of the range that the time since then is in."""
+    age_s = F.unix_timestamp() - died_at_s
+    (first_s, first), *others = AGES
+    name = F.when(age_s < first_s, first)
+    for limit_s, text in others:
+        name = name.when(age_s < limit_s, text)
+    return F.when(died_at_s.isNotNull(), name.otherwise(OLDEST))
 
 
 def _read(spark: SparkSession, options: DeadLettersOptions) -> DataFrame:
@@ -192,37 +219,19 @@ def _chosen(rows: DataFrame, options: DeadLettersOptions) -> DataFrame:
 def _counted(rows: DataFrame) -> DataFrame:
     grouped = rows.groupBy(
         "queue", "reason", "origin", F.col("died_exchange").alias("exchange"),
-        F.col("died_key").alias("routing_key"), "error", "hour",
+        F.col("died_key").alias("routing_key"), "error", "hour", "age",
     )  # fmt: skip
     counted = grouped.agg(
         F.count(F.lit(1)).alias("messages"), F.coalesce(F.sum("times"), F.lit(0)).alias("deaths")
     )
-    return counted.orderBy(F.desc("messages"), *KEYS)
+    everything = Window.partitionBy()
+    summed = counted.withColumn("messages_in_all", F.sum("messages").over(everything))
+    summed = summed.withColumn("groups_in_all", F.count(F.lit(1)).over(everything))
+    return summed.orderBy(F.desc("messages"), *KEYS)
 
 
 def _length(spark: SparkSession, options: DeadLettersOptions, queue: str) -> int:
-    """How many there are now: what comes later, and what comes back, is not looked at."""
+    """Return how many messages there are now: what comes later, or comes back, is left alone."""
     reader = spark.read.format("warren").options(**options.connection())
     reader = reader.option("queue", queue).option("includeHeaders", "false")
-    return patiently(lambda: reader.load().count())
-
-
-def report_of(found: DeadLetters, options: DeadLettersOptions) -> Report:
-    report = Report(f"Dead letters in {options.queue}")
-    report.text(f"{found.messages:,} messages, in {len(found.groups):,} groups.")
-    hours = sorted({group.hour or "-" for group in found.groups})
-    reasons = sorted({group.reason or "-" for group in found.groups})
-    counted = found.by("reason", "hour")
-    series = {reason: [float(counted[reason, hour]) for hour in hours] for reason in reasons}
-    title = "Messages by the hour (UTC) of their latest death and the reason of their first"
-    report.plot(title, stacked_bars(hours, series))
-    for title, name in (
-        ("Messages by the queue they first died in", "origin"), ("By reason", "reason"),
-        ("By routing key", "routing_key"), ("By error", "error"),
-    ):  # fmt: skip
-        report.plot(title, bars_across({key[0]: float(n) for key, n in found.by(name).items()}))
-    report.heading("Groups")
-    names = ("queue", "reason", "origin", "exchange", "routing_key", "error")
-    rows = [[*key, count] for key, count in found.by(*names).most_common(GROUPS_SHOWN)]
-    report.table([*(name.replace("_", " ") for name in names), "messages"], rows)
-    return report
+    return int(collected(lambda: reader.load().agg(F.count(F.lit(1))))[0][0])

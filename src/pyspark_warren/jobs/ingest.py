@@ -1,31 +1,39 @@
-"""`warren pipeline ingest`: streams into a lake of Parquet, each message once.
+"""`warren pipeline ingest`: streams into a lake of Delta tables, each message once.
 
-    streams ─► batches of offsets ─► decode ─┬─ good ─► messages/queue=Q/hour=H/
-               (Spark's checkpoint)          ╰─ bad ──► quarantine/queue=Q/hour=H/, with the reason
+    streams ─► batches of offsets ─► decode ─► files ─┬─ good ─► messages, by queue and hour
+               (Spark's checkpoint)                   ╰─ bad ──► quarantine, with the reason
 
-The checkpoint says which offsets a batch has, so one that is run again has the same rows; the lake
-(`lake.py`) takes each batch once. Together: whatever is killed, and whenever, the lake has each
-record of the streams once.
+The checkpoint says which offsets a batch has, so one that is run again has the same rows; the
+tables (`pyspark_warren.lake.delta`) take each batch once. Together: whatever is killed, and
+whenever, the lake has each record of the streams once.
 
-A batch's good rows are written in one pass over the source, which counts the bad ones on its way.
-Only if there are any is the batch read again, for those: they are rare, and reading is cheap.
+A batch is read once: each task writes good and bad rows to files of their own, and the driver
+commits those to the two tables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
+import pyarrow as pa
 
-from pyspark_warren.jobs.compaction import FILES_MIN, compact
+from pyspark_warren.errors import InvalidOption
+from pyspark_warren.jobs.batch_lines import batch_of
 from pyspark_warren.jobs.connecting import BrokerOptions
-from pyspark_warren.jobs.decoding import BODY, REASON, BodyFormat, check_format, decode
-from pyspark_warren.jobs.lake import MESSAGES, QUARANTINE, Commit, Lake, batch_name
+from pyspark_warren.jobs.decoding import BODY, BodyFormat, check_format, decode
+from pyspark_warren.jobs.lost_workers import SPARK_ERRORS
+from pyspark_warren.jobs.parallelism import parallelism_of
 from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import run_query
 from pyspark_warren.jobs.watching import Progress, Watch
+from pyspark_warren.lake import CHECKPOINT, MESSAGES, PARTITION_COLUMNS, QUARANTINE, REASON, TABLES
+from pyspark_warren.lake.batches import BatchWriter, query_id
+from pyspark_warren.lake.opening import LakeFormat, SchemaEvolution, TableFormat, find_table
+from pyspark_warren.lake.schemas import table_schema
+from pyspark_warren.lake.storage import Storage
+from pyspark_warren.lake.upkeep import FILES_MIN, Upkeep
 from pyspark_warren.options import parse_source_options
 from pyspark_warren.reading import declare_if_asked, open_client
 from pyspark_warren.source import register
@@ -36,11 +44,9 @@ if TYPE_CHECKING:
 
     from pyspark_warren.options import SourceOptions
 
+# As Spark writes the hour of a partition, where a query looks for it.
 HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
-PARTITION_COLUMNS: Final = ("queue", "hour")
-# Rows of a task go to so many partitions side by side before they have to be sorted.
-WRITERS_MAX: Final = 64
-COMPACTED_EVERY: Final = 50
+VACUUM_HOURS: Final = 168.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,21 +99,80 @@ class IngestOptions(BrokerOptions):
     fail_on_data_loss: Annotated[
         bool, Parameter(help="Whether records that are gone before they are read end the job.")
     ] = True
+    table_format: Annotated[
+        TableFormat,
+        Parameter(help="Delta tables; or plain Parquet files, which promise less and only grow."),
+    ] = "delta"
+    schema_evolution: Annotated[
+        SchemaEvolution,
+        Parameter(
+            help="New columns of the bodies' schema: refuse to start, or merge them into the table."
+        ),
+    ] = "refuse"
     compression: Annotated[
         Literal["zstd", "snappy", "gzip", "lz4", "uncompressed"],
-        Parameter(help="Of the Parquet files."),
+        Parameter(help="Compression of the Parquet files."),
     ] = "zstd"
     compact_files: Annotated[
         int,
         Parameter(
-            min=0, help="Put small files of a partition together when there are so many; 0: never."
+            min=0,
+            help="Put small files of a partition together when it has this many of them; 0: never.",
         ),
     ] = FILES_MIN
-    checkpoint: Annotated[str | None, Parameter(metavar="PATH", show_default="in the lake")] = None
+    z_order: Annotated[
+        str | None,
+        Parameter(
+            metavar="COLUMNS",
+            help="Bring rows with like values close to each other when files are put together.",
+        ),
+    ] = None
+    vacuum_hours: Annotated[
+        float,
+        Parameter(
+            min=0.01,
+            help="Delete files that no version of the last so many hours needs. Longer than any "
+            "batch, query or reader takes.",
+        ),
+    ] = VACUUM_HOURS
+    checkpoint: Annotated[
+        str | None,
+        Parameter(
+            metavar="PATH",
+            show_default="in the lake",
+            help="Where Spark keeps how far the streams are read. In a lake on S3, name one.",
+        ),
+    ] = None
 
     def check(self) -> None:
         parse_source_options(self.source(parallelism=1))
         check_format(self.format, self.schema)
+        storage = Storage.of(self.lake)
+        if not storage.is_local and self.checkpoint is None:
+            raise InvalidOption(
+                "option checkpoint: name a path that Spark can write to: it keeps its checkpoint "
+                "by itself, not by the library that writes the lake"
+            )
+
+    @property
+    def place_of_checkpoint(self) -> str:
+        return self.checkpoint or Storage.of(self.lake).below(CHECKPOINT).url
+
+    def lake_format(self) -> LakeFormat:
+        return LakeFormat(
+            Storage.of(self.lake),
+            self.table_format,
+            self.schema_evolution,
+            self.vacuum_hours * 3_600.0,
+        )
+
+    def upkeep(self) -> Upkeep | None:
+        """Return what keeps Delta tables tidy, or None for plain files, which are left alone."""
+        if self.table_format != "delta":
+            return None
+        columns = (self.z_order or "").split(",")
+        chosen = tuple(column.strip() for column in columns if column.strip())
+        return Upkeep(Storage.of(self.lake), self.compact_files, chosen)
 
     def source(self, parallelism: int) -> dict[str, str]:
         """As options of the source."""
@@ -152,8 +217,8 @@ def ingest(spark: SparkSession, options: IngestOptions, watch: Watch | None = No
         goes on from there.
     """
     job = _Ingest(spark, options, watch or Watch())
-    run_query(job.start, job.watch)
-    job.compact()
+    run_query(job.start, job.watch, job.show)
+    job.finish()
     return job.done
 
 
@@ -171,77 +236,92 @@ class _Ingest:
         self._options = options
         self.watch = watch
         self.done = Ingested()
-        self._lake = Lake(spark, options.lake)
+        self._lake = options.lake_format()
+        self._upkeep = options.upkeep()
+        self._before: _Standing | None = None
+        self._source: SourceOptions | None = None
+        self._rows = 0
 
     def start(self) -> StreamingQuery:
         options = self._options
         register(self._spark)
-        self._lake.recover()
-        self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(WRITERS_MAX))
-        given = options.source(self._spark.sparkContext.defaultParallelism)
-        source = parse_source_options(given)
+        given = options.source(parallelism_of(self._spark))
+        self._source = source = parse_source_options(given)
         rows = self._spark.readStream.format("warren").options(**given).load()
-        shaped = self._shaped(decode(rows, options.format, options.schema))
+        decoded = decode(rows, options.format, options.schema)
         _look_at(source)
-        writer = shaped.writeStream.foreachBatch(self._take)
-        writer = writer.option("checkpointLocation", options.checkpoint or self._lake.checkpoint)
+        writer = BatchWriter(
+            self._lake, self._schemas(decoded), options.place_of_checkpoint, options.compression,
+            not options.fail_on_data_loss, self._upkeep,
+        )  # fmt: skip
+        self._check_z_order(writer.schemas[MESSAGES])
+        # What cannot be written to is better known before Spark begins, and said without it.
+        for name, schema in writer.schemas.items():
+            self._lake.open(name, schema)
+        if self._before is None:
+            self._before = self._standing()
+        stream = decoded.writeStream.foreachBatch(writer)
+        stream = stream.option("checkpointLocation", options.place_of_checkpoint)
         if options.once:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{options.every_s} seconds").start()
+            return stream.trigger(availableNow=True).start()
+        return stream.trigger(processingTime=f"{options.every_s} seconds").start()
 
-    def compact(self) -> None:
-        if self._options.compact_files:
-            compact(self._spark, self._lake, self._options.compact_files, self.watch)
+    def show(self, progress: Mapping[str, Any]) -> None:
+        """Show that a batch is done, and how far behind its streams the lake is."""
+        self._rows += int(progress["numInputRows"])
+        assert self._source is not None, "the query has started"
+        self.watch.batch(batch_of(progress, self._source))
+        self.watch.advance(Progress(self._rows, detail=f"batch {progress['batchId']}"))
 
-    def _shaped(self, decoded: DataFrame) -> DataFrame:
-        hour = F.date_format(F.col("timestamp"), HOUR_FORMAT)
-        return decoded.withColumn("hour", hour)
+    def finish(self) -> None:
+        """Do the upkeep that is due, and count what this run has brought."""
+        if self._upkeep is not None:
+            self._upkeep.finish(self.watch.say)
+        before, now = self._before, self._standing()
+        assert before is not None, "the query has started"
+        self.done.batches = now.batches - before.batches
+        for name in TABLES:
+            self.done.rows[name] = now.rows[name] - before.rows[name]
 
-    def _take(self, rows: DataFrame, batch: int) -> None:
-        """One batch into the lake. Called by Spark, one at a time."""
-        query = self._query_id()
-        if self._lake.has_batch(query, batch):
-            self.watch.say(f"batch {batch} is in the lake already")
-            return
-        name = batch_name(batch)
-        staging = self._lake.stage(name)
-        counts = self._write(rows, staging)
-        self._lake.commit(Commit(name, query, staging, counts))
-        self.done.batches += 1
-        for table, count in counts.items():
-            self.done.rows[table] += count
-        self._show(batch)
-        if batch % COMPACTED_EVERY == COMPACTED_EVERY - 1:
-            self.compact()
+    def _schemas(self, decoded: DataFrame) -> dict[str, pa.Schema]:
+        """Return the columns of each table."""
+        columns = table_schema(decoded.schema)
+        apart = {REASON}
+        if BODY in columns.names and not self._options.keep_value:
+            apart.add("value")
+        return {
+            MESSAGES: pa.schema([column for column in columns if column.name not in apart]),
+            QUARANTINE: pa.schema([column for column in columns if column.name != BODY]),
+        }
 
-    def _query_id(self) -> str:
-        """The checkpoint's own id: the same as long as the checkpoint is."""
-        identity = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-        assert identity, "Spark says in which query a batch is"
-        return identity
+    def _check_z_order(self, columns: pa.Schema) -> None:
+        known = [name for name in columns.names if name not in PARTITION_COLUMNS]
+        for name in self._upkeep.z_order if self._upkeep else ():
+            if name not in known:
+                raise InvalidOption(
+                    f"option z_order: there is no column {name!r}; there are {', '.join(known)}"
+                )
 
-    def _write(self, rows: DataFrame, staging: str) -> dict[str, int]:
-        seen = Observation()
-        is_bad = F.col(REASON).isNotNull()
-        counted = rows.observe(
-            seen, F.count(F.lit(1)).alias("rows"), F.count_if(is_bad).alias("bad")
-        )
-        good = counted.filter(~is_bad).drop(REASON)
-        if BODY in good.columns and not self._options.keep_value:
-            good = good.drop("value")
-        self._write_table(good, staging, MESSAGES)
-        bad = int(seen.get["bad"])
-        if bad:
-            self._write_table(rows.filter(is_bad).drop(BODY), staging, QUARANTINE)
-        return {MESSAGES: int(seen.get["rows"]) - bad, QUARANTINE: bad}
+    def _standing(self) -> _Standing:
+        """Return what the tables have from this checkpoint's query by now."""
+        found = _Standing()
+        try:
+            query = query_id(self._spark, self._options.place_of_checkpoint)
+        except SPARK_ERRORS:
+            return found  # a new checkpoint
+        for name in TABLES:
+            table = find_table(self._lake.storage, name)
+            if table is None:
+                continue
+            newest = table.newest_batch(query)
+            found.batches = max(found.batches, 0 if newest is None else newest + 1)
+            found.rows[name] = table.rows_of(query)
+        return found
 
-    def _write_table(self, rows: DataFrame, staging: str, table: str) -> None:
-        writer = rows.write.option("compression", self._options.compression)
-        writer.partitionBy(*PARTITION_COLUMNS).parquet(self._lake.files.whole(f"{staging}/{table}"))
 
-    def _show(self, batch: int) -> None:
-        done = self.done
-        detail = f"batch {batch}"
-        if done.quarantined:
-            detail += f", {done.quarantined} in quarantine"
-        self.watch.advance(Progress(done.messages + done.quarantined, detail=detail))
+@dataclass
+class _Standing:
+    """How much of a query is in the lake."""
+
+    batches: int = 0
+    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
@@ -23,6 +23,7 @@ from pyspark_warren.jobs.lost_workers import SPARK_ERRORS, TRIES_MAX, is_worker_
 from pyspark_warren.jobs.watching import Watch
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S: Final = 0.5
@@ -32,6 +33,12 @@ _OWN_ERROR: Final = re.compile(r"^(?:[\w.]*\.)?(\w+): (.+)$")
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+\w+: ")
 
 T = TypeVar("T")
+Progress = Mapping[str, Any]
+"""What Spark says of a batch: `StreamingQueryProgress`."""
+
+
+def _ignore(progress: Progress) -> None:
+    pass
 
 
 class JobFailed(WarrenError):
@@ -49,14 +56,31 @@ def patiently(action: Callable[[], T]) -> T:
     return action()
 
 
-def run_query(start: Callable[[], StreamingQuery], watch: Watch) -> None:
-    """Starts a query and sees to its end. Raises JobFailed if it fails."""
+def collected(make: Callable[[], DataFrame]) -> list[Row]:
+    """Collect the rows of a DataFrame. Raises JobFailed if Spark cannot."""
+    try:
+        return patiently(lambda: make().collect())
+    except SPARK_ERRORS as error:
+        raise JobFailed(reason_of(error)) from error
+
+
+def run_query(
+    start: Callable[[], StreamingQuery], watch: Watch, show: Callable[[Progress], None] = _ignore
+) -> None:
+    """Run a query to its end; `show` is told of each batch that is done.
+
+    Raises
+    ------
+    JobFailed
+        If the query fails.
+    """
+    shown = _Shown(show)
     tries = 0
     while tries < TRIES_MAX and not watch.is_stopping:
         query: StreamingQuery | None = None
         try:
             query = start()
-            _run(query, watch)
+            _run(query, watch, shown)
             return
         except SPARK_ERRORS as error:
             if not is_worker_lost(error):
@@ -70,14 +94,30 @@ def run_query(start: Callable[[], StreamingQuery], watch: Watch) -> None:
         raise JobFailed(f"Spark lost Python workers, {TRIES_MAX} times by now; is memory short?")
 
 
-def _run(query: StreamingQuery, watch: Watch) -> None:
+class _Shown:
+    """Tells of each batch once, though the query is asked again and again."""
+
+    def __init__(self, show: Callable[[Progress], None]) -> None:
+        self._show = show
+        self._newest = -1
+
+    def look(self, query: StreamingQuery) -> None:
+        for progress in query.recentProgress:
+            if progress["batchId"] > self._newest and progress["numInputRows"]:
+                self._newest = progress["batchId"]
+                self._show(progress)
+
+
+def _run(query: StreamingQuery, watch: Watch, shown: _Shown) -> None:
     try:
         while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
+            shown.look(query)
             if watch.is_stopping:
                 watch.say("stopping when the batch under way is done")
                 _finish_batch(query)
                 query.stop()
                 return
+        shown.look(query)
     finally:
         if query.isActive:
             query.stop()

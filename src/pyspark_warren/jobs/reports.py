@@ -1,4 +1,4 @@
-"""A report of a job: one HTML file, with its plots in it, that asks for nothing from anywhere."""
+"""Reports of jobs: each one HTML file, with its plots in it, that loads nothing from anywhere."""
 
 from __future__ import annotations
 
@@ -30,8 +30,13 @@ td, th { padding: 0.2rem 0.8rem 0.2rem 0; text-align: left; border-bottom: 1px s
 .bars { width: 100% } .bars td { vertical-align: middle } .bars .name { overflow-wrap: anywhere }
 .across { width: 60% } .bar { background: var(--c0); height: 0.8em }
 svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--faint) }
-.g { stroke: var(--rule) } .legend { margin: 0.3rem 0 } .legend span { margin-right: 1rem }
+.g { stroke: var(--rule) } .s { fill: var(--rule); opacity: 0.5 }
+.legend { margin: 0.3rem 0; font-size: 0.9rem }
+.legend span { margin-right: 1rem; display: inline-block }
 .legend i { display: inline-block; width: 0.8em; height: 0.8em; margin-right: 0.3em }
+.legend .key { display: inline-block; width: 2.4em; height: 0.7em; margin-right: 0.3em }
+@media (max-width: 600px) { svg text { font-size: 21px } svg .w { display: none }
+  body { margin: 1rem auto } .across { width: 40% } }
 .verdict { background: var(--box); border-left: 4px solid var(--c0); padding: 0.6rem 1rem }
 .nothing, footer { color: var(--faint); font-size: 0.9rem; margin: 0.3rem 0 }
 footer { margin-top: 2rem }
@@ -41,7 +46,7 @@ LONG_CHARS_MIN: Final = 40
 
 @dataclass
 class Report:
-    """Put together part by part, in order."""
+    """A page that is put together part by part, in order."""
 
     title: str
     parts: list[str] = field(default_factory=list)
@@ -75,7 +80,7 @@ class Report:
         )
 
     def write(self, path: str) -> None:
-        """As a whole or not at all, for who looks at it meanwhile."""
+        """Write the file as a whole or not at all: a reader may look at it meanwhile."""
         target = Path(path)
         draft = target.with_name(f".{target.name}.draft")
         try:
@@ -86,7 +91,7 @@ class Report:
 
 
 def check_writable(path: str | None) -> None:
-    """Makes the directory of a report, before any work is done for it.
+    """Make the directory of a report, before any work is done for it.
 
     Raises
     ------
@@ -122,7 +127,7 @@ def _cell(value: object, tag: str, is_number: bool) -> str:
 
 
 def _shown(value: object) -> str:
-    """Whole numbers as they are, others to three figures."""
+    """Show whole numbers as they are, others to three figures."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     if isinstance(value, int) and not isinstance(value, bool):

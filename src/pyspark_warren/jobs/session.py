@@ -1,12 +1,18 @@
-"""The Spark session of a job that runs as a command."""
+"""Session of Spark for a job that runs as a command: one of its own, or one of a Connect server.
+
+With Spark Connect (`--master sc://HOST:PORT`) this process has no JVM and no Spark of its own: the
+server's settings hold, and its Python workers have to have this package.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.java import ensure_quiet_java
@@ -19,8 +25,11 @@ if TYPE_CHECKING:
 # What Spark says while it starts and runs is for who asks for it: --conf spark.log.level=INFO.
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _MASTERS: Final = re.compile(
-    r"local(\[[\w*]+(,\s*\d+)?\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+"
+    r"local(\[[\w*]+(,\s*\d+)?\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+|sc://.+"
 )
+_CONNECT: Final = "sc://"
+_CONNECT_PORT: Final = 15_002
+_CONNECTED_WITHIN_S: Final = 10.0
 _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -37,7 +46,8 @@ class SessionOptions:
         str,
         Parameter(
             envvar="WARREN_SPARK_MASTER",
-            help="local[N], spark://HOST:PORT, yarn, k8s://...: where Spark runs.",
+            help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://..., or "
+            "sc://HOST:PORT for Spark Connect.",
         ),
     ] = "local[*]"
     conf: Annotated[
@@ -46,17 +56,19 @@ class SessionOptions:
     ] = None
 
     def check(self) -> None:
-        """Raises InvalidOption for a master that Spark has not, and for a setting that is none."""
+        """Raise InvalidOption for a master that Spark does not know, or a setting that is none."""
         if not _MASTERS.fullmatch(self.master):
             raise InvalidOption(
                 f"option master: {self.master!r} is none of local[N], spark://HOST:PORT, yarn, "
-                "k8s://..."
+                "k8s://..., sc://HOST:PORT"
             )
         _given(self)
 
 
 def make_session(name: str, options: SessionOptions) -> SparkSession:
-    """Raises InvalidOption for a setting that is none, JobFailed if Spark does not start."""
+    """Raise InvalidOption for a setting that is none, JobFailed if Spark does not start."""
+    if options.master.startswith(_CONNECT):
+        return _connected_session(options)
     from pyspark.sql import SparkSession
 
     from pyspark_warren.worker_python import use_this_python
@@ -76,6 +88,35 @@ def make_session(name: str, options: SessionOptions) -> SparkSession:
         return builder.getOrCreate()
     except Exception as error:
         raise JobFailed(f"Spark does not start at {options.master}: {reason_of(error)}") from error
+
+
+def _connected_session(options: SessionOptions) -> SparkSession:
+    """Return a session of a Connect server. Raises JobFailed at once if no server is there.
+
+    Spark's client would go on trying for many minutes.
+    """
+    from pyspark.sql import SparkSession
+
+    address = urlsplit(options.master)
+    try:
+        port = address.port or _CONNECT_PORT
+        socket.create_connection((address.hostname, port), _CONNECTED_WITHIN_S).close()
+    except (OSError, ValueError) as error:
+        raise JobFailed(
+            f"no Spark Connect server answers at {_CONNECT}{address.hostname}: {error}"
+        ) from error
+    try:
+        spark = SparkSession.builder.remote(options.master).getOrCreate()
+        settings = {"spark.sql.session.timeZone": "UTC", **_given(options)}
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+    except ImportError as error:
+        raise JobFailed(
+            f"Spark Connect needs more packages: pip install 'pyspark[connect]' ({error})"
+        ) from error
+    except Exception as error:
+        raise JobFailed(f"Spark Connect refuses a session: {reason_of(error)}") from error
+    return spark
 
 
 def make_active(spark: SparkSession) -> None:

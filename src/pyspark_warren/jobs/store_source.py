@@ -1,4 +1,4 @@
-"""Stores of nodes as a DataFrame, a partition for each virtual host of each node."""
+"""Source of DataFrames with the stores of nodes, a partition for each virtual host of each node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROWS_PER_BATCH: Final = 10_000
 SCHEMA: Final = (
     "node string, kind string, vhost string, queue string, sequence bigint, hash string, "
-    "message_id string, bytes bigint, text string"
+    "message_id string, bytes bigint, records bigint, text string"
 )
 _ARROW: Final = pa.schema(
     [
@@ -52,8 +52,9 @@ class StorePartition(InputPartition):
 class StoreReader(DataSourceReader):
     """Reads what nodes have on their disks."""
 
-    def __init__(self, nodes: dict[str, str]) -> None:
+    def __init__(self, nodes: dict[str, str], *, with_ids: bool) -> None:
         self._nodes = nodes
+        self._with_ids = with_ids
 
     def partitions(self) -> Sequence[InputPartition]:
         return [
@@ -64,15 +65,17 @@ class StoreReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StorePartition), "there are no others"
-        rows = [
-            {"node": partition.node, **asdict(one)} for one in findings(Path(partition.directory))
-        ]
+        found = findings(Path(partition.directory), with_ids=self._with_ids)
+        rows = [{"node": partition.node, **asdict(one)} for one in found]
         for start in range(0, len(rows), ROWS_PER_BATCH):
             yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=_ARROW)
 
 
 class StoreSource(DataSource):
-    """`spark.read.format("warren-stores").option("nodes", "a=/data/a,b=/data/b")`."""
+    """`spark.read.format("warren-stores").option("nodes", "a=/data/a,b=/data/b")`.
+
+    Option `ids`: `true` adds a row for each message id in streams.
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -86,4 +89,5 @@ class StoreSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         del schema
-        return StoreReader(parse_nodes(self.options["nodes"]))
+        with_ids = self.options.get("ids", "false") == "true"
+        return StoreReader(parse_nodes(self.options["nodes"]), with_ids=with_ids)

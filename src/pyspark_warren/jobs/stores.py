@@ -1,4 +1,4 @@
-"""What a node has on its disk, message by message, without changing a byte of it.
+"""Reads the stores of queues on a node's disk, message by message, without changing a byte of them.
 
 The broker's own recovery reads checkpoint and journal; here it runs on a disk that refuses to be
 written to. What it finds alive is then read, from journal, segments and the store of large bodies,
@@ -17,6 +17,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pyspark_warren.jobs.findings import DAMAGE, FILES, LOST, MESSAGE, QUEUE, Finding
+from pyspark_warren.jobs.stream_stores import FOLDER as STREAMS
+from pyspark_warren.jobs.stream_stores import stream_findings
 from warren.storage.bodies.record_format import FILE_HEADER_BYTES as STORE_HEADER_BYTES
 from warren.storage.bodies.record_format import (
     RECORD_HEADER_BYTES,
@@ -29,7 +32,7 @@ from warren.storage.bodies.store_scan import Gap, Walk
 from warren.storage.disk.files import Location, RealDisk
 from warren.storage.disk.layout import IndexLayout, decode_name, numbered
 from warren.storage.index.completeness import FilesMissing
-from warren.storage.index.index_format import FILE_HEADER_BYTES, NewerFormat
+from warren.storage.index.index_format import FILE_HEADER_BYTES
 from warren.storage.index.index_records import EntryReader
 from warren.storage.index.recovery import Recovery
 from warren.storage.index.segment import SEGMENT_ENTRIES, runs_of
@@ -44,13 +47,6 @@ if TYPE_CHECKING:
 HASH_BYTES: Final = 16
 # A node that runs may delete a file between two looks.
 TRIES_MAX: Final = 5
-
-QUEUE: Final = "queue"
-MESSAGE: Final = "message"
-LOST: Final = "lost"
-DAMAGE: Final = "damage"
-FILES: Final = "files"
-STREAMS: Final = "streams"
 
 
 class ReadOnlyDisk(RealDisk):
@@ -71,20 +67,6 @@ class ReadOnlyDisk(RealDisk):
 
     def list(self, path: Location) -> list[str]:
         return super().list(path) if os.path.isdir(path) else []
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A queue, a message, a message whose body is gone, damage, or how large the files are."""
-
-    kind: str
-    vhost: str
-    queue: str = ""
-    sequence: int = -1
-    hash: str = ""
-    message_id: str | None = None
-    bytes: int = 0
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,25 +138,33 @@ def vhost_directories(data_directory: Path) -> list[Path]:
     return sorted(path.parent for path in parent.glob("*/.vhost")) if parent.is_dir() else []
 
 
-def findings(directory: Path) -> list[Finding]:
-    """Everything in the directory of a virtual host. Raises FilesMissing, NewerFormat, OSError."""
+def findings(directory: Path, *, with_ids: bool = False) -> list[Finding]:
+    """Return everything in the directory of a virtual host.
+
+    `with_ids`: the message ids of streams' records, too.
+
+    Raises
+    ------
+    FilesMissing, NewerFormat, OSError
+        If the files cannot be read.
+    """
     for _ in range(TRIES_MAX - 1):
         try:
-            return list(_findings(directory))
+            return list(_findings(directory, with_ids=with_ids))
         except (FilesMissing, FileNotFoundError):
             continue
-    return list(_findings(directory))
+    return list(_findings(directory, with_ids=with_ids))
 
 
 def _file_bytes(directory: Path) -> int:
-    """Without those of streams, which are not compared."""
+    """Return the size of all files but those of streams, which have no garbage."""
     files = (path for path in directory.rglob("*") if path.is_file())
     return sum(
         path.stat().st_size for path in files if path.relative_to(directory).parts[0] != STREAMS
     )
 
 
-def _findings(directory: Path) -> Iterator[Finding]:
+def _findings(directory: Path, *, with_ids: bool) -> Iterator[Finding]:
     disk = ReadOnlyDisk()
     vhost = decode_name((directory / ".vhost").read_bytes())
     layout = IndexLayout(directory, vhost)
@@ -189,6 +179,7 @@ def _findings(directory: Path) -> Iterator[Finding]:
     for problem in [*recovery.findings.problems, *bodies.damage]:
         yield Finding(DAMAGE, vhost, text=problem)
     yield Finding(FILES, vhost, bytes=_file_bytes(directory))
+    yield from stream_findings(directory, vhost, with_ids=with_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +241,3 @@ def _message_id(block: bytes) -> str | None:
         return decode_properties(block).message_id
     except MalformedProperties:
         return None
-
-
-__all__ = [
-    "DAMAGE", "FILES", "FilesMissing", "Finding", "LOST", "MESSAGE", "NewerFormat", "QUEUE",
-    "findings", "vhost_directories",
-]  # fmt: skip

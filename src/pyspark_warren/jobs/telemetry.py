@@ -1,49 +1,44 @@
 """`warren pipeline telemetry`: what a broker tells of itself, window by window, and what it means.
 
-    amq.rabbitmq.event ─► stream ─► events ─► windows by node and queue, with a watermark ─► report
+    amq.rabbitmq.event ─► stream ─► events ─► windows by node and queue ─► report
 
-Windows are updated batch by batch and kept in files (`windows.py`), so that a report can be made of
-what earlier runs have seen, too. docs/TELEMETRY.md has the events.
+Each batch is a span of offsets, which Spark sums up; what comes of it is small, and is merged into
+what is known (`windows.py`) together with the offset behind it. So a window may get events however
+late they are, a job that is killed goes on where it was, and none of it needs a query that runs in
+Spark: with Spark Connect the code of a streaming query's batches would run on the server, far from
+the windows. docs/TELEMETRY.md has the events.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
-
+from pyspark_warren.errors import DataLost
+from pyspark_warren.jobs.batch_lines import Batch, lag_of
 from pyspark_warren.jobs.connecting import BrokerOptions
-from pyspark_warren.jobs.files import Files
 from pyspark_warren.jobs.parameters import Parameter
-from pyspark_warren.jobs.queries import run_query
+from pyspark_warren.jobs.queries import collected
 from pyspark_warren.jobs.reports import check_writable
+from pyspark_warren.jobs.state_files import StateFiles
+from pyspark_warren.jobs.telemetry_events import summed_up, window_of
 from pyspark_warren.jobs.telemetry_report import report_of
-from pyspark_warren.jobs.watching import Progress, Watch
-from pyspark_warren.jobs.windows import Telemetry, Window, WindowFiles
+from pyspark_warren.jobs.watching import Watch
+from pyspark_warren.jobs.windows import Telemetry, WindowFiles
 from pyspark_warren.options import parse_source_options
-from pyspark_warren.reading import declare_if_asked, open_client
+from pyspark_warren.reading import declare_if_asked, open_client, resolve
 from pyspark_warren.source import register
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql import SparkSession
+
+    from pyspark_warren.http_client import Extent, QueueClient
 
 EXCHANGE: Final = "amq.rabbitmq.event"
-CHECKPOINT: Final = "checkpoint"
 OFFSETS_PER_BATCH: Final = 200_000
-PARTITIONS_KEY: Final = "spark.sql.shuffle.partitions"
-STATE_PARTITIONS: Final = "2"
-# Taken from figures: their greatest, or their mean, in a window.
-GREATEST: Final = (
-    "messages", "messages_ready", "messages_unacknowledged", "head_message_age_ms", "memory_used",
-    "connections", "connections_in_flow", "channels_in_flow", "queues_in_flow",
-    "connections_blocked",
-)  # fmt: skip
-MEANS: Final = (
-    "publish_rate", "confirm_rate", "deliver_get_rate", "ack_rate", "busy_percent", "cpu_percent",
-)  # fmt: skip
+COLUMNS: Final = "routing_key,headers"
+"""Events have nothing else to read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,25 +46,29 @@ class TelemetryOptions(BrokerOptions):
     """Which events to take, and what to make of them."""
 
     state: Annotated[
-        str, Parameter(metavar="PATH", help="Where windows are kept, and how far this is.")
+        str,
+        Parameter(
+            metavar="PATH",
+            help="Directory, here or in an object store, where the job keeps its windows and the "
+            "offset where it goes on.",
+        ),
     ]
     queue: Annotated[
-        str, Parameter(help="The stream with the events; declared and bound if it is not there.")
+        str, Parameter(help="Stream with the events; declared and bound if there is none.")
     ] = "telemetry"
-    exchange: Annotated[str, Parameter(help="To bind it to; '' to take the stream as it is.")] = (
-        EXCHANGE
-    )
+    exchange: Annotated[
+        str, Parameter(help="Exchange to bind the stream to; '' to take the stream as it is.")
+    ] = EXCHANGE
     starting_offsets: Annotated[
-        str, Parameter(help="Where to begin: earliest, latest, an offset or a moment.")
+        str, Parameter(help="Where a new state begins: earliest, latest, an offset or a moment.")
     ] = "earliest"
-    window_s: Annotated[int, Parameter(min=1, help="Seconds in a window.")] = 10
-    late_s: Annotated[
-        int, Parameter(min=1, help="Events that come later than this do not count.")
-    ] = 60
+    window_s: Annotated[int, Parameter(min=1, help="Length of a window, in seconds.")] = 10
     once: Annotated[
         bool, Parameter(flag="--once", help="Take what is there and end, instead of going on.")
     ] = False
-    every_s: Annotated[float, Parameter(min=0, help="Seconds from one batch to the next.")] = 10.0
+    every_s: Annotated[
+        float, Parameter(min=0, help="Seconds from the beginning of one batch to the next.")
+    ] = 10.0
     report: Annotated[
         str | None,
         Parameter(metavar="FILE", help="Write an HTML report with plots, after each batch."),
@@ -80,12 +79,12 @@ class TelemetryOptions(BrokerOptions):
         check_writable(self.report)
 
     def source(self) -> dict[str, str]:
-        """As options of the source."""
+        """Return the options of the source."""
         given = {
             **self.connection(),
             "queue": self.queue,
             "startingOffsets": self.starting_offsets,
-            "maxOffsetsPerTrigger": str(OFFSETS_PER_BATCH),
+            "columns": COLUMNS,
         }
         return {**given, "exchange": self.exchange, "routingKey": "#"} if self.exchange else given
 
@@ -93,55 +92,19 @@ class TelemetryOptions(BrokerOptions):
 def telemetry(
     spark: SparkSession, options: TelemetryOptions, watch: Watch | None = None
 ) -> Telemetry:
-    """Until there is no more (`once`), or until `watch` is told to stop.
+    """Sum up events until there are no more (`once`), or until `watch` is told to stop.
 
     Raises
     ------
     WarrenError
-        If the events cannot be read.
+        If the events cannot be read. What was summed up by then stays, and the next run goes on
+        from there.
     """
+    options.check()
+    options.check_ports()
     job = _Telemetry(spark, options, watch or Watch())
     job.run()
     return job.found()
-
-
-def windowed(events: DataFrame, window_s: int, late_s: int) -> DataFrame:
-    """Events as the source gives them, summed up in windows by node and by queue."""
-    headers = F.col("headers")
-    kind = F.col("routing_key")
-    name_and_vhost = F.concat(headers["name"], F.lit(" in "), headers["vhost"])
-    shaped = events.select(
-        F.timestamp_millis(headers["timestamp_in_ms"].cast("bigint")).alias("at"),
-        kind.alias("event"),
-        F.coalesce(headers["node"], F.lit("")).alias("node"),
-        F.when(kind == "warren.queue.stats", name_and_vhost).otherwise("").alias("subject"),
-        headers["state"].alias("state"),
-        headers["state_before"].alias("state_before"),
-        headers["duration_ms"].cast("double").alias("duration_ms"),
-        *(headers[name].cast("double").alias(name) for name in (*GREATEST, *MEANS)),
-    )
-    watched = shaped.filter(F.col("at").isNotNull()).withWatermark("at", f"{late_s} seconds")
-    by = watched.groupBy(F.window("at", f"{window_s} seconds"), "node", "subject")
-    return by.agg(*_aggregates())
-
-
-def _aggregates() -> list[Column]:
-    found = [F.max(name).alias(name) for name in GREATEST]
-    found += [F.avg(name).alias(name) for name in MEANS]
-    event = F.col("event")
-    for kind in ("connection", "channel", "queue"):
-        is_kind = event == f"warren.{kind}.state"
-        # An episode that only ends in a window was there in it, too.
-        in_flow = is_kind & ((F.col("state") == "flow") | (F.col("state_before") == "flow"))
-        held_ms = F.when(is_kind & (F.col("state_before") == "flow"), F.col("duration_ms"))
-        found.append(F.count_if(in_flow).alias(f"{kind}_flow_events"))
-        found.append(F.sum(held_ms).alias(f"{kind}_flow_ms"))
-    blocked = (event == "warren.connection.state") & (F.col("state") == "blocked")
-    found.append(F.count_if(blocked).alias("connection_blocked_events"))
-    found.append(F.count_if(event == "warren.mirror.promoted").alias("promotions"))
-    found.append(F.count_if(event == "warren.sync.started").alias("synchronisations"))
-    found.append(F.count_if(event == "alarm.set").alias("alarms"))
-    return found
 
 
 class _Telemetry:
@@ -149,51 +112,82 @@ class _Telemetry:
         self._spark = spark
         self._options = options
         self._watch = watch
-        self._files = Files(spark, options.state)
-        self._windows = WindowFiles(self._files)
-        self._seen = 0
+        self._source = parse_source_options(options.source())
+        self._windows = WindowFiles(StateFiles(options.state), options.queue, options.window_s)
 
     def run(self) -> None:
-        options = self._options
-        options.check()
         register(self._spark)
-        source = parse_source_options(options.source())
-        with open_client(source) as client:
-            declare_if_asked(source, client)
-            client.extent(options.queue)
-        run_query(self._start, self._watch)
+        with open_client(self._source) as client:
+            declare_if_asked(self._source, client)
+            if self._options.once:
+                self._take_until(client, client.extent(self._options.queue).end)
+            else:
+                self._go_on(client)
         self._report()
 
-    def _start(self) -> StreamingQuery:
-        options = self._options
-        rows = self._spark.readStream.format("warren").options(**options.source()).load()
-        writer = windowed(rows, options.window_s, options.late_s).writeStream.outputMode("update")
-        writer = writer.option("checkpointLocation", self._files.whole(CHECKPOINT))
-        writer = writer.foreachBatch(self._keep)
-        if options.once:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{options.every_s} seconds")
-        return self._started(writer)
+    def _take_until(self, client: QueueClient, end: int) -> None:
+        while not self._watch.is_stopping and (span := self._span(client)):
+            if span[0] >= end:
+                return
+            self._take(span[0], min(span[1], end))
 
-    def _started(self, writer: DataStreamWriter) -> StreamingQuery:
-        """Windows are few, and each part of their state costs files in every batch."""
-        before = self._spark.conf.get(PARTITIONS_KEY)
-        self._spark.conf.set(PARTITIONS_KEY, STATE_PARTITIONS)
-        try:
-            return writer.start()  # which takes a copy of the settings
-        finally:
-            self._spark.conf.set(PARTITIONS_KEY, str(before))
+    def _go_on(self, client: QueueClient) -> None:
+        while not self._watch.is_stopping:
+            began = time.monotonic()
+            span = self._span(client)
+            if span is not None:
+                self._take(*span)
+                self._report()
+                if span[1] - span[0] == OFFSETS_PER_BATCH:
+                    continue  # there is more already
+            left_s = began + self._options.every_s - time.monotonic()
+            self._watch.stopping.wait(max(0.0, left_s))
 
-    def _keep(self, rows: DataFrame, batch: int) -> None:
-        told = [_window(row.asDict()) for row in rows.collect()]
-        if not told:
-            return
-        self._windows.keep(batch, told)
-        self._seen += len(told)
-        self._watch.advance(Progress(self._seen, detail=f"batch {batch}", unit="windows"))
-        if not self._options.once:
-            self._report()
+    def _span(self, client: QueueClient) -> tuple[int, int] | None:
+        """Return the offsets of the next batch, or None if there is nothing to read."""
+        extent = client.extent(self._options.queue)
+        start = self._begin(client, extent)
+        end = min(extent.end, start + OFFSETS_PER_BATCH)
+        return (start, end) if start < end else None
+
+    def _begin(self, client: QueueClient, extent: Extent) -> int:
+        queue = self._options.queue
+        start = self._windows.next_offset
+        if start is None:
+            start = resolve(client, queue, self._source.batch_start(queue), extent)
+        if start > extent.end:
+            raise DataLost(
+                f"{queue!r} ends at offset {extent.end}, and {self._options.state} has its events "
+                f"up to {start}: it was deleted and declared again; give another --state",
+                extent.first,
+            )
+        if start < extent.first:
+            gone = extent.first - start
+            self._watch.say(f"retention removed {gone:,} events before they were read")
+            return extent.first
+        return start
+
+    def _take(self, start: int, end: int) -> None:
+        began = time.monotonic()
+        reader = self._spark.read.format("warren").options(
+            **self._options.connection(),
+            queue=self._options.queue,
+            columns=COLUMNS,
+            startingOffsets=str(start),
+            endingOffsets=str(end),
+            # Retention may remove the oldest of these meanwhile, which is no reason to stop.
+            failOnDataLoss="false",
+        )
+        rows = collected(lambda: summed_up(reader.load(), self._options.window_s))
+        told = [window_of(row.asDict()) for row in rows]
+        batch = self._windows.batches
+        self._windows.keep(told, end)
+        lag = lag_of(self._source, {self._options.queue: end})
+        self._watch.batch(
+            Batch(
+                batch, end - start, time.monotonic() - began, lag, "events", f"{len(told)} windows"
+            )
+        )
 
     def found(self) -> Telemetry:
         return Telemetry(self._windows.all(), self._options.window_s)
@@ -201,10 +195,3 @@ class _Telemetry:
     def _report(self) -> None:
         if self._options.report is not None:
             report_of(self.found()).write(self._options.report)
-
-
-def _window(row: dict[str, Any]) -> Window:
-    start = row.pop("window")["start"]
-    node, subject = row.pop("node"), row.pop("subject")
-    figures = {name: value for name, value in row.items() if value is not None}
-    return Window(round(start.timestamp() * 1000), node, subject, figures)

@@ -1,4 +1,4 @@
-"""Telemetry as a page: what each node's bottleneck is, and the plots that show it.
+"""Report of telemetry as a page: what each node's bottleneck is, and the plots that show it.
 
 A job may have seen minutes or months. Time is cut into so many equal spans that each is a window or
 some pixels wide; where nothing was told, there is a gap.
@@ -6,64 +6,35 @@ some pixels wide; where nothing was told, there is a gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from pyspark_warren.jobs.diagnosis import ADVICE, Bottleneck
-from pyspark_warren.jobs.plots import lines, stacked_bars
 from pyspark_warren.jobs.reports import Report
+from pyspark_warren.jobs.spans import Spans, known_of, moment, spans_of
+from pyspark_warren.jobs.time_plots import lines, stacked_areas, strips
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark_warren.jobs.windows import Telemetry, Window
 
 QUEUES_SHOWN: Final = 20
+AGES_SHOWN: Final = 5
 EPISODES_SHOWN: Final = 50
-SPANS_MAX: Final = 300
-DAY_MS: Final = 86_400_000
+MIB: Final = 1_048_576
 RATES: Final = {
     "published": "publish_rate", "confirmed": "confirm_rate", "delivered": "deliver_get_rate",
-    "acknowledged": "ack_rate",
+    "acknowledged": "ack_rate", "redelivered": "redeliver_rate",
 }  # fmt: skip
-BUSY: Final = {"the node's loop": "busy_percent", "all its threads": "cpu_percent"}
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """Windows of a node, gathered in equal spans of time."""
-
-    labels: list[str]
-    gathered: list[list[Window]]
-
-    def means(self, figure: str) -> list[float | None]:
-        return self._of(figure, lambda known: sum(known) / len(known))
-
-    def greatest(self, figure: str) -> list[float | None]:
-        return self._of(figure, max)
-
-    def _of(self, figure: str, make: Callable[[list[float]], float]) -> list[float | None]:
-        known = [_known(windows, figure) for windows in self.gathered]
-        return [make(values) if values else None for values in known]
-
-    def held(self, name: str) -> list[float]:
-        return [
-            float(max((getattr(window.held, name) for window in windows), default=0))
-            for windows in self.gathered
-        ]
-
-
-def spans_of(windows: Sequence[Window], window_s: int) -> Spans:
-    """Of one node; there is at least one."""
-    first, last = windows[0].start_ms, windows[-1].start_ms
-    count = (last - first) // (window_s * 1000) + 1
-    together = -(-count // SPANS_MAX)
-    span_ms = together * window_s * 1000
-    gathered: list[list[Window]] = [[] for _ in range(-(-count // together))]
-    for window in windows:
-        gathered[(window.start_ms - first) // span_ms].append(window)
-    pattern = "%H:%M:%S" if last - first < DAY_MS else "%m-%d %H:%M"
-    return Spans([_moment(first + at * span_ms, pattern) for at in range(len(gathered))], gathered)
+PROCESSORS: Final = {
+    "loop had work": "busy_percent", "loop ran": "loop_cpu_percent",
+    "all threads ran": "cpu_percent", "stolen by other machines": "steal_percent",
+}  # fmt: skip
+HELD: Final = {
+    "connections": "connections", "channels": "channels", "queues": "queues", "blocked": "blocked",
+}  # fmt: skip
+HELD_UP: Final = "held up"
+BOTTLENECKS: Final = tuple(one.value for one in Bottleneck if one is not Bottleneck.NONE)
 
 
 def report_of(found: Telemetry) -> Report:
@@ -73,11 +44,12 @@ def report_of(found: Telemetry) -> Report:
         return report
     start, end = found.windows[0].start_ms, found.windows[-1].start_ms + found.window_s * 1000
     report.text(
-        f"From {_moment(start)} to {_moment(end)} UTC, in windows of {found.window_s} seconds."
+        f"From {moment(start)} to {moment(end)} UTC, in windows of {found.window_s} seconds."
     )
+    queues = found.of_queues()
     for node in found.nodes:
         _node(report, found, node)
-    _queues(report, found)
+    _queues(report, found, queues)
     return report
 
 
@@ -94,36 +66,66 @@ def _node(report: Report, found: Telemetry, node: str) -> None:
     labels = spans.labels
     rates = {name: spans.means(figure) for name, figure in RATES.items()}
     report.plot("Messages a second", lines(labels, rates))
-    report.plot("Messages in queues", lines(labels, {"messages": spans.greatest("messages")}))
-    ages = [None if age is None else age / 1000 for age in spans.greatest("head_message_age_ms")]
-    report.plot(
-        "Age of the oldest message at the head of a queue, seconds", lines(labels, {"age": ages})
-    )
-    held = {
-        "connections in flow": spans.held("connections"),
-        "channels in flow": spans.held("channels"),
-        "queues in flow": spans.held("queues"),
-        "connections blocked": spans.held("blocked"),
+    depth = {
+        "ready": spans.greatest("backlog"),
+        "unacknowledged": spans.greatest("messages_unacknowledged"),
     }
+    report.plot("Messages in queues, without streams", stacked_areas(labels, depth))
+    records = spans.greatest("stream_records")
+    if any(records):
+        report.plot("Records in streams, which are no backlog", lines(labels, {"records": records}))
+    _ages(report, found, node, spans)
+    _held(report, spans)
+    shares = {name: spans.means(figure) for name, figure in PROCESSORS.items()}
     report.plot(
-        "Who was held up in a window: how many, or how often if that is more",
-        stacked_bars(labels, held),
+        "Processors: per cent of the time of one (stolen: of all)",
+        lines(labels, shares, least=100),
     )
-    busy = {name: spans.means(figure) for name, figure in BUSY.items()}
-    report.plot("How busy the node was, per cent of one processor", lines(labels, busy, least=100))
+    load = {
+        "load of the machine": spans.greatest("load"),
+        "processors": spans.greatest("processors"),
+    }
+    report.plot("Threads of the machine that run or wait for a processor", lines(labels, load))
+    memory = {
+        name: [None if size is None else size / MIB for size in spans.greatest(figure)]
+        for name, figure in (("used", "memory_used"), ("limit", "memory_limit"))
+    }
+    if not any(memory["limit"]):
+        del memory["limit"]
+    report.plot("Memory, MiB", lines(labels, memory))
     _episodes(report, found, node)
-    report.table(
-        ("promotions", "synchronisations", "alarms", "seconds of flow, of all connections"),
-        [
-            [
-                *(
-                    int(_sum(windows, name))
-                    for name in ("promotions", "synchronisations", "alarms")
-                ),
-                round(_sum(windows, "connection_flow_ms") / 1000, 1),
-            ]
-        ],
+    _counts(report, windows)
+
+
+def _ages(report: Report, found: Telemetry, node: str, spans: Spans) -> None:
+    """Plot the age of the oldest head, and of the heads of those queues where it was greatest."""
+    of_queues = {
+        name: own
+        for name, windows in found.of_queues().items()
+        if (own := [window for window in windows if window.node == node])
+        and any(known_of(own, "head_message_age_ms"))
+    }
+    oldest = sorted(
+        of_queues, key=lambda name: -max(known_of(of_queues[name], "head_message_age_ms"))
     )
+    series = {"oldest of all": spans.greatest("head_message_age_ms")}
+    for name in oldest[:AGES_SHOWN]:
+        series[name] = spans.same_times(of_queues[name]).greatest("head_message_age_ms")
+    seconds = {
+        name: [None if age is None else age / 1000 for age in ages] for name, ages in series.items()
+    }
+    report.plot("Age of the message at the head of a queue, seconds", lines(spans.labels, seconds))
+
+
+def _held(report: Report, spans: Spans) -> None:
+    """Show when what was in flow or blocked, and what that says."""
+    rows = {
+        name: [HELD_UP if number else "" for number in spans.held(attribute)]
+        for name, attribute in HELD.items()
+    }
+    rows["verdict"] = spans.bottlenecks()
+    kinds = [HELD_UP, *(kind for kind in BOTTLENECKS if kind in rows["verdict"])]
+    report.plot("Flow: what was held up, and by what", strips(spans.labels, rows, kinds))
 
 
 def _episodes(report: Report, found: Telemetry, node: str) -> None:
@@ -133,44 +135,59 @@ def _episodes(report: Report, found: Telemetry, node: str) -> None:
     report.table(
         ("held up from (UTC)", "seconds", "by"),
         [
-            [_moment(one.start_ms), (one.end_ms - one.start_ms) // 1000, one.bottleneck.value]
+            [moment(one.start_ms), (one.end_ms - one.start_ms) // 1000, one.bottleneck.value]
             for one in episodes[-EPISODES_SHOWN:]
         ],
     )
+    if len(episodes) > EPISODES_SHOWN:
+        report.text(f"The latest {EPISODES_SHOWN} of {len(episodes)}.", "nothing")
 
 
-def _queues(report: Report, found: Telemetry) -> None:
-    deepest = sorted(
-        found.of_queues().items(), key=lambda item: -max(w.figure("messages") for w in item[1])
-    )[:QUEUES_SHOWN]
-    if not deepest:
-        return
-    report.heading("Deepest queues")
+def _counts(report: Report, windows: Sequence[Window]) -> None:
+    names = ("promotions", "synchronisations", "alarms")
+    held_s = round(_sum(windows, "connection_flow_ms") / 1000, 1)
     report.table(
-        ("queue", "messages", "age of its head, s", "published/s", "delivered/s"),
-        [
-            [
-                name,
-                int(max(w.figure("messages") for w in windows)),
-                max((age / 1000 for age in _known(windows, "head_message_age_ms")), default=None),
-                max(w.figure("publish_rate") for w in windows),
-                max(w.figure("deliver_get_rate") for w in windows),
-            ]
-            for name, windows in deepest
-        ],
+        (*names, "seconds of flow, of all connections"),
+        [[*(int(_sum(windows, name)) for name in names), held_s]],
     )
-    report.text("The most there was of each in a window.", "nothing")
 
 
-def _known(windows: Sequence[Window], figure: str) -> list[float]:
-    """-1 stands for none."""
-    values = [window.figures.get(figure) for window in windows]
-    return [value for value in values if value is not None and value >= 0]
+def _queues(report: Report, found: Telemetry, queues: dict[str, list[Window]]) -> None:
+    streams = {
+        name: windows
+        for name, windows in queues.items()
+        if any(window.figure("is_stream") for window in windows)
+    }
+    others = {name: windows for name, windows in queues.items() if name not in streams}
+    for title, chosen, unit in (
+        ("Deepest queues", others, "messages"),
+        ("Longest streams", streams, "records"),
+    ):
+        deepest = sorted(chosen.items(), key=lambda item: -_greatest(item[1], "messages"))
+        if not deepest:
+            continue
+        report.heading(title)
+        columns = ("queue", unit, "unacknowledged", "age of its head, s", "published/s",
+                   "delivered/s")  # fmt: skip
+        report.table(columns, [_row(name, windows) for name, windows in deepest[:QUEUES_SHOWN]])
+        report.text("The most there was of each in a window.", "nothing")
+
+
+def _row(name: str, windows: Sequence[Window]) -> list[object]:
+    ages = known_of(windows, "head_message_age_ms")
+    return [
+        name,
+        int(_greatest(windows, "messages")),
+        int(_greatest(windows, "messages_unacknowledged")),
+        max(ages) / 1000 if ages else None,
+        _greatest(windows, "publish_rate"),
+        _greatest(windows, "deliver_get_rate"),
+    ]
+
+
+def _greatest(windows: Sequence[Window], figure: str) -> float:
+    return max(window.figure(figure) for window in windows)
 
 
 def _sum(windows: Sequence[Window], figure: str) -> float:
     return sum(window.figure(figure) for window in windows)
-
-
-def _moment(at_ms: int, pattern: str = "%Y-%m-%d %H:%M:%S") -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(pattern)

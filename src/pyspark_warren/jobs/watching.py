@@ -1,18 +1,23 @@
-"""What a job lets be known while it runs, and how it is asked to stop.
+"""Watching a job: what it tells while it runs, and how it is asked to stop.
 
 A job is a function that may run for a second or for months, in a notebook or under a command. It
-tells a `Watch` how it goes and asks it whether to go on; who watches decides what to make of it.
+tells a `Watch` how far it is and asks the watch whether to go on; each kind of watch decides what
+to show of that.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark_warren.jobs.batch_lines import Batch
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is: so many rows done, of so many if that is known."""
+    """How far a job is: the rows that are done, and how many there are in all if that is known."""
 
     rows: int
     total: int | None = None
@@ -22,18 +27,22 @@ class Progress:
 
 @dataclass(slots=True)
 class Watch:
-    """Says nothing, and is never told to stop unless somebody calls `stop`."""
+    """Shows nothing, and lets the job run until `stop` is called."""
 
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def say(self, text: str) -> None:
-        """Something happened that a person would want to know."""
+        """Tell a person something that happened."""
 
     def advance(self, progress: Progress) -> None:
-        """The job has come further."""
+        """Tell how far the job has come."""
+
+    def batch(self, batch: Batch) -> None:
+        """Tell that a batch is done; a command prints one line for each."""
+        self.say(str(batch))
 
     def begin(self) -> None:
-        """What is counted begins here; what came before was preparation."""
+        """Start counting rates here; what came before was preparation."""
 
     def stop(self) -> None:
         """Finish what is under way, and end."""

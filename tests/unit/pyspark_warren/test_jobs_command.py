@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from pyspark_warren.jobs import plots
 from pyspark_warren.jobs.command import JOBS, app
+from pyspark_warren.jobs.plots import bars_across, stacked_bars
 from pyspark_warren.jobs.queries import reason_of
 from pyspark_warren.jobs.reports import Report
+from pyspark_warren.jobs.time_plots import lines
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 
@@ -61,9 +62,9 @@ def test_an_error_is_told_in_the_words_of_whoever_raised_it() -> None:
 
 def test_a_report_is_one_file_and_shows_what_is_in_it_as_text() -> None:
     report = Report("A <title>")
-    report.plot("lines", plots.lines(["a", "b", "c"], {"<s>": [1.0, None, 3.0]}))
-    report.plot("bars", plots.stacked_bars(["a"], {"x": [2.0], "y": [3.0]}))
-    report.plot("across", plots.bars_across({"<name>": 5.0}))
+    report.plot("lines", lines(["a", "b", "c"], {"<s>": [1.0, None, 3.0]}))
+    report.plot("bars", stacked_bars(["a"], {"x": [2.0], "y": [3.0]}))
+    report.plot("across", bars_across({"<name>": 5.0}))
     report.table(["n"], [[1_000], [None], ["<b>"]])
     page = report.page()
     assert "A &lt;title&gt;" in page

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 
 from warren.flow.states import MEMORY_MS
 from warren.server.sockets import unread_bytes
-from warren.server.telemetry.busyness import Busyness, awake_ns
+from warren.server.telemetry.busyness import Busyness, LoopTimes, LoopUse, Steal, awake_ns
 from warren.server.telemetry.rounds import UNCHANGED_MS, Rounds
 from warren.server.telemetry.states import BACKLOG_BYTES_MIN, Backlogs, StateWatch, Turn
 
@@ -99,3 +100,21 @@ def test_how_busy_a_thread_is_says_the_time_it_did_not_sleep() -> None:
     assert busyness.look() == 1.0
     assert busyness.look() == 0.0
     assert awake_ns() > 0
+
+
+def test_a_loop_that_gets_no_processor_is_told_apart_from_one_that_works() -> None:
+    times = iter([LoopTimes(0, 0), LoopTimes(100, 700), LoopTimes(1_100, 700)])
+    clock = iter([0, 1_000, 2_000])
+    use = LoopUse(lambda: next(times), lambda: next(clock))
+    assert [use.look(), use.look()] == [(0.1, 0.7), (1.0, 0.0)]
+
+
+def test_stolen_time_is_a_share_of_all_processors(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  10 0 10 80 0 0 0 100 7 7\ncpu0 1 2 3\n")
+    steal = Steal(stat)
+    stat.write_text("cpu  20 0 20 140 0 0 0 120 9 9\n")
+    assert steal.look() == 0.2
+    assert steal.look() == 0.0, "no time has passed"
+    stat.unlink()
+    assert steal.look() == 0.0, "a system that does not say"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from warren.broker.events import Properties
 from warren.channels.channel import Channel
 from warren.queues.queue import Queue
+from warren.queues.settings import QueueType
 from warren.server import machine
 from warren.server.connection import AmqpConnection
 from warren.statistics.figures import Figures
@@ -118,7 +119,9 @@ def digest_of_channel(place: Place, state: str) -> tuple[object, ...]:
 
 def figures_of_node(node: ObservedNode) -> Properties:
     memory, disk, statistics = node.alarms.memory, node.alarms.disk, node.statistics
-    census = statistics.census(statistics.queues())
+    queues = statistics.queues()
+    census = statistics.census(queues)
+    streams = [queue for queue in queues if queue.settings.queue_type is QueueType.STREAM]
     resources = sorted(resource.value for resource in node.context.brake.board.resources)
     return {
         "memory_used": machine.memory_used(),
@@ -131,6 +134,7 @@ def figures_of_node(node: ObservedNode) -> Properties:
         "messages": census.ready + census.unacked,
         "messages_ready": census.ready,
         "messages_unacknowledged": census.unacked,
+        "stream_records": statistics.census(streams).ready if streams else 0,
         "head_message_age_ms": census.head_age_ms,
         **_with_rates(statistics.totals(), (*COUNTS, *_DISK_COUNTS)),
     }

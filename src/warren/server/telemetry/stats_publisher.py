@@ -10,7 +10,7 @@ from warren.broker.events import NOBODY, Properties
 from warren.flow.states import BLOCKED, FLOW
 from warren.queues.queue import Queue
 from warren.server.connection import AmqpConnection
-from warren.server.telemetry.busyness import Busyness
+from warren.server.telemetry.busyness import LoopUse, Steal, load, processors
 from warren.server.telemetry.figures import (
     Place,
     ProcessorUse,
@@ -54,7 +54,8 @@ class StatsPublisher:
         self._node = node
         self._events = node.broker.events
         self._states = states
-        self._busyness = Busyness()
+        self._loop_use = LoopUse()
+        self._steal = Steal()
         self._processor_use = ProcessorUse()
         self._told_at_ms = node.context.clock.now_ms()
         self._queues = self._kind_of_queues()
@@ -91,10 +92,15 @@ class StatsPublisher:
         interval_ms, self._told_at_ms = now_ms - self._told_at_ms, now_ms
         kinds = (self._queues, self._connections, self._channels)
         connections = self._node.open_connections()
+        ran, waited = self._loop_use.look()
         return {
             "interval_ms": interval_ms,
-            "busy_percent": round(100 * self._busyness.look()),
+            "busy_percent": round(100 * min(1.0, ran + waited)),
+            "loop_cpu_percent": round(100 * ran),
             "cpu_percent": round(100 * self._processor_use.look()),
+            "steal_percent": round(100 * self._steal.look()),
+            "load": load(),
+            "processors": processors(),
             **figures_of_node(self._node),
             "connections": len(connections),
             "channels": sum([len(connection.channels) for connection in connections]),
