@@ -18,6 +18,7 @@ from bench.backlog import MESSAGES, backlogs
 from bench.bodies import bodies
 from bench.brokers import STARTERS, Broker, NotInstalled, allow_many_files
 from bench.cluster_start import QUEUES, cluster_starts
+from bench.commits import COMMITS, commits
 from bench.compare import compare
 from bench.declaring import declaring
 from bench.declaring_mirrored import declaring_mirrored
@@ -46,7 +47,7 @@ from bench.sync import synchronising
 GROUPS: Final = (
     "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "idle-cost", "remote",
     "declare", "cluster-start", "declare-mirrored", "mirrored", "many-mirrored", "sync", "failover",
-    "failover-many", "pipeline", "ingest", "paging", "fairness", "many", "attacks",
+    "failover-many", "pipeline", "ingest", "commits", "paging", "fairness", "many", "attacks",
 )  # fmt: skip
 
 
@@ -70,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'many':<8} what 10 000 connections, queues, bindings cost, each and all at once\n"
         f"  {'pipeline':<8} queues as DataFrames: what Spark's source and sink cost\n"
         f"  {'ingest':<8} {INGEST_MESSAGES:,} messages by a stream into a lake, and the memory\n"
+        f"  {'commits':<8} {COMMITS:,} commits to a Delta table: whether they get slower\n"
         "clusters of three nodes (Warren's need etcd):\n"
         f"  {'remote':<8} publish to and consume from another node's queue\n"
         f"  {'declare':<8} durable queues, by one client, by ten and by fifty at once\n"
@@ -93,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ingest-messages", type=int, default=INGEST_MESSAGES, help="of ingest (%(default)s)"
     )
+    parser.add_argument("--commits", type=int, default=COMMITS, help="of commits (%(default)s)")
     parser.add_argument(
         "--share",
         type=float,
@@ -157,6 +160,7 @@ def measure_clusters(
     measures: dict[str, Callable[[], list[Table]]] = {
         "fairness": lambda: [fairness(starters, options.share, say)],
         "many": lambda: many(starters, options.share, say),
+        "commits": lambda: [commits(options.commits, say)],
         "attacks": lambda: [attacks(seconds, say)],
         "idle-cost": lambda: idle_cost(seconds, say),
         "remote": lambda: [remote(starters, repeats, seconds, say)],

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
+from lake_tables import batches_in, table_in
 from pipeline_chaos.job_process import JobProcess
 
 
@@ -24,15 +23,10 @@ class IngestProcess(JobProcess):
 
 
 def commits_in(lake: Path) -> int:
-    """The number of the newest batch, from 1 on; 0 if there is none."""
-    names = [path.stem for path in (lake / "_commits").glob("[0-9]*.json")]
-    return 1 + int(max(names)) if names else 0
+    """Return the number of batches that were committed; 0 if there is no lake yet."""
+    return batches_in(lake)
 
 
 def numbers_in(lake: Path) -> Counter[int]:
-    """Bodies in the table, read file by file: whoever does not know the lake reads it like this."""
-    counted: Counter[int] = Counter()
-    for path in sorted((lake / "messages").rglob("*.parquet")):
-        values = pq.ParquetFile(path).read(["value"]).column("value").to_pylist()
-        counted.update(int(value) for value in values)
-    return counted
+    """Count the bodies in the table, as delta-rs reads it."""
+    return Counter(int(value) for value in table_in(lake)["value"].to_pylist())

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pika
-import pyarrow.parquet as pq
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
 from broker_process import BrokerProcess
 from documents import ROOT, Block, Reader, blocks_of
+from lake_tables import batches_in, table_in
 
 QUEUES = ("orders", "large-orders", "dead", "warehouse", "reminders", "telemetry", "work", "taken")
 # Each of them starts Spark, which others may leave little of the machine to.
@@ -72,9 +72,9 @@ def publish_orders(channel: BlockingChannel, numbers: range) -> None:
 
 
 def ids_in(lake: Path) -> list[int]:
-    files = (lake / "messages").rglob("*.parquet")
-    rows = [row for file in files for row in pq.ParquetFile(file).read(["body"]).to_pylist()]
-    return sorted(row["body"]["id"] for row in rows)
+    if batches_in(lake) == 0:
+        return []
+    return sorted(body["id"] for body in table_in(lake)["body"].to_pylist())
 
 
 def stopped_after_its_first_batch(reader: Reader, lake: Path) -> str:
@@ -160,7 +160,7 @@ def test_examples(
         text = path.read_text().replace("15672", str(broker.http_port))
         text = text.replace("5672", str(broker.address.port))
         # Spark was started somewhere else, and takes what is not absolute from there.
-        text = re.sub(r'"(lake|telemetry)(?=["/])(?!":)', rf'"{tmp_path}/\1', text)
+        text = re.sub(r'"(telemetry)(?=["/])(?!":)', rf'"{tmp_path}/\1', text)
         monkeypatch.setattr(sys, "argv", [str(path), *arguments])
         exec(compile(text, str(path), "exec"), {"__name__": "__main__", "__doc__": ""})
         return capsys.readouterr().out

@@ -12,6 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
 from broker_process import BrokerProcess
+from lake_tables import offsets_in
 from pipeline_chaos.ingesting import commits_in
 from pipeline_chaos.job_process import wait_until
 from pyspark_warren.errors import WarrenError
@@ -40,11 +41,6 @@ def fill(broker: BrokerProcess, queue: str, count: int) -> None:
     connection.close()
 
 
-def offsets_in(spark: SparkSession, lake: Path) -> list[int]:
-    rows = spark.read.parquet(str(lake / "messages")).select("offset").collect()
-    return sorted(row.offset for row in rows)
-
-
 def test_records_that_are_gone_end_an_ingest_unless_it_may_go_on_behind_them(
     spark: SparkSession, channel: BlockingChannel, queue: str, http_url: str, tmp_path: Path
 ) -> None:
@@ -62,9 +58,9 @@ def test_records_that_are_gone_end_an_ingest_unless_it_may_go_on_behind_them(
         channel.basic_publish("", queue, b"later" * 20, PERSISTENT)
     with pytest.raises(WarrenError, match=r"were removed before they were read.*failOnDataLoss"):
         ingest(spark, IngestOptions(**given))
-    assert offsets_in(spark, tmp_path) == [0, 1]
+    assert offsets_in(tmp_path) == [0, 1]
     ingest(spark, IngestOptions(**given, fail_on_data_loss=False))
-    first, second, *later = offsets_in(spark, tmp_path)
+    first, second, *later = offsets_in(tmp_path)
     assert (first, second) == (0, 1)
     assert later[0] > 2
     assert later == list(range(later[0], 2 + LATER))
@@ -94,4 +90,4 @@ def test_a_broker_that_is_gone_ends_an_ingest_with_the_reason_and_the_next_goes_
     mortal.start()
     fill(mortal, "lasting", 10)
     ingest(spark, IngestOptions(**given, once=True))
-    assert offsets_in(spark, lake) == list(range(30))
+    assert offsets_in(lake) == list(range(30))

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_warren.errors import WarrenError
 from pyspark_warren.jobs import IngestOptions, ReplayOptions, ingest, replay
-from pyspark_warren.jobs.replay import topic_expression
+from pyspark_warren.jobs.replay_choice import topic_expression
 
 MESSAGES = 20
 

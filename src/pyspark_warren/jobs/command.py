@@ -16,6 +16,7 @@ import typer
 from pyspark_warren.errors import InvalidOption, WarrenError
 from pyspark_warren.jobs.audit import Audited, AuditOptions, audit
 from pyspark_warren.jobs.connecting import BrokerOptions
+from pyspark_warren.jobs.convert import Converted, ConvertOptions, convert
 from pyspark_warren.jobs.dead_letters import DeadLetters, DeadLettersOptions, dead_letters
 from pyspark_warren.jobs.ingest import Ingested, IngestOptions, ingest
 from pyspark_warren.jobs.parameters import Parameter
@@ -64,6 +65,11 @@ def _show_ingested(done: Ingested) -> str:
     )
 
 
+def _show_converted(done: Converted) -> str:
+    rows = [f"{_many(count, 'row')} in {name}" for name, count in done.rows.items()]
+    return f"{' and '.join(rows) or 'no rows'}: the lake has Delta tables now"
+
+
 def _show_dead_letters(found: DeadLetters) -> str:
     names = ("queue", "reason", "origin", "routing_key", "error")
     lines = ["\t".join(("messages", *names))]
@@ -92,10 +98,21 @@ JOBS: Final = (
         IngestOptions,
         ingest,
         _show_ingested,
-        """Put what streams have into a lake of Parquet tables, each message once.
+        """Put what streams have into a lake of Delta tables, each message once.
 
         The lake has two tables, messages and quarantine, each by queue and hour. Without --once it
         goes on until SIGINT or SIGTERM. Run it again to go on from where it was, whatever ended it.
+        """,
+    ),
+    Job(
+        "convert",
+        ConvertOptions,
+        convert,
+        _show_converted,
+        """Make Delta tables of a lake that an earlier version has filled.
+
+        The files are written anew and the old ones deleted; ingest goes on with the same
+        checkpoint. Stop ingest, and whoever reads the files, before.
         """,
     ),
     Job(

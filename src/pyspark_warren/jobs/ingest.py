@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import pyarrow as pa
 
 from pyspark_warren.errors import InvalidOption
+from pyspark_warren.jobs.batch_lines import batch_of
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.decoding import BODY, BodyFormat, check_format, decode
 from pyspark_warren.jobs.lost_workers import SPARK_ERRORS
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 # As Spark writes the hour of a partition, where a query looks for it.
 HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
-VACUUM_HOURS: Final = 168
+VACUUM_HOURS: Final = 168.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +128,9 @@ class IngestOptions(BrokerOptions):
         ),
     ] = None
     vacuum_hours: Annotated[
-        int,
+        float,
         Parameter(
-            min=1,
+            min=0.01,
             help="Delete files that no version of the last so many hours needs. Longer than any "
             "batch, query or reader takes.",
         ),
@@ -238,13 +239,14 @@ class _Ingest:
         self._lake = options.lake_format()
         self._upkeep = options.upkeep()
         self._before: _Standing | None = None
+        self._source: SourceOptions | None = None
         self._rows = 0
 
     def start(self) -> StreamingQuery:
         options = self._options
         register(self._spark)
         given = options.source(parallelism_of(self._spark))
-        source = parse_source_options(given)
+        self._source = source = parse_source_options(given)
         rows = self._spark.readStream.format("warren").options(**given).load()
         decoded = decode(rows, options.format, options.schema)
         _look_at(source)
@@ -264,8 +266,10 @@ class _Ingest:
         return stream.trigger(processingTime=f"{options.every_s} seconds").start()
 
     def show(self, progress: Mapping[str, Any]) -> None:
-        """Show that a batch is done."""
+        """Show that a batch is done, and how far behind its streams the lake is."""
         self._rows += int(progress["numInputRows"])
+        assert self._source is not None, "the query has started"
+        self.watch.batch(batch_of(progress, self._source))
         self.watch.advance(Progress(self._rows, detail=f"batch {progress['batchId']}"))
 
     def finish(self) -> None:

@@ -4,25 +4,28 @@ First the messages are counted, by where they would go; that is the dry run, and
 all. Then they are published, with confirms, batch by batch. A batch that a crash cut short is
 published again from its beginning, so each message carries an id that is the same every time (queue
 and offset, in `x-deduplication-header`): a queue or exchange that deduplicates takes it once.
+
+How far a replay is, is kept by offsets: for a lake by the job itself (`replay_state`), so that
+putting the lake's files together changes nothing; for streams in a checkpoint of Spark's.
 """
 
 from __future__ import annotations
 
-import re
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
 
 from pyspark_warren.errors import InvalidOption
 from pyspark_warren.jobs.connecting import BrokerOptions
-from pyspark_warren.jobs.ingest import HOUR_FORMAT
-from pyspark_warren.jobs.lake import MESSAGES, Lake
+from pyspark_warren.jobs.lake_replay import LakeReplay
+from pyspark_warren.jobs.parallelism import parallelism_of
 from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import patiently, run_query
+from pyspark_warren.jobs.replay_choice import Choice, Routes, moment_of
+from pyspark_warren.jobs.replay_state import ReplayState
 from pyspark_warren.jobs.session import make_active
 from pyspark_warren.jobs.watching import Progress, Watch
 from pyspark_warren.options import parse_sink_options, parse_source_options
@@ -30,12 +33,8 @@ from pyspark_warren.reading import open_client, resolve
 from pyspark_warren.source import register
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-FILES_PER_BATCH: Final = 64
-ROUTES_MAX: Final = 1_000
-COLUMNS: Final = ("value", "queue", "offset", "exchange", "routing_key", "headers", "properties")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +73,10 @@ class ReplayOptions(BrokerOptions):
         str | None, Parameter(help="With which key.", show_default="the one they had")
     ] = None
     rate: Annotated[int | None, Parameter(min=1, help="So many messages a second at most.")] = None
-    offsets_max: Annotated[
-        int, Parameter(min=1, help="So many records of streams in a batch at most.")
-    ] = 100_000
+    offsets_max: Annotated[int, Parameter(min=1, help="Offsets in a batch, at most.")] = 100_000
     state: Annotated[
         str | None,
-        Parameter(metavar="PATH", help="Where it is kept how far a replay is, to go on there."),
+        Parameter(metavar="PATH", help="Where to keep how far the replay is, to go on from there."),
     ] = None
     yes: Annotated[
         bool, Parameter(flag="--yes", help="Publish; without it, only say what would be.")
@@ -90,7 +87,7 @@ class ReplayOptions(BrokerOptions):
 class Replayed:
     """What was found, by exchange and routing key, and whether it was published."""
 
-    routes: dict[tuple[str, str], int] = field(default_factory=dict)
+    routes: Routes = field(default_factory=dict)
     is_published: bool = False
 
     @property
@@ -99,67 +96,90 @@ class Replayed:
 
 
 def replay(spark: SparkSession, options: ReplayOptions, watch: Watch | None = None) -> Replayed:
-    """Counts what there is to publish, and publishes it if told to.
+    """Count what there is to publish, and publish it if told to.
 
     Raises
     ------
     WarrenError
         If there is nothing to read from, or the broker refuses a message.
     """
-    job = _Replay(spark, options, watch or Watch())
-    return job.run()
+    return _Replay(spark, options, watch or Watch()).run()
 
 
 class _Replay:
     def __init__(self, spark: SparkSession, options: ReplayOptions, watch: Watch) -> None:
+        if options.lake is None and options.queue is None:
+            raise InvalidOption("give --lake, to read from one, or --queue, to read streams")
+        register(spark)
         self._spark = spark
         self._options = options
         self._watch = watch
-        if (options.lake is None) == (options.queue is None) and options.lake is None:
-            raise InvalidOption("give --lake, to read from one, or --queue, to read streams")
+        self._tasks = self._parallelism()
         self._sink = self._sink_options()
-        register(spark)
-        self._ends = {} if options.lake is not None else self._find_ends()
+        self._choice = Choice(
+            moment_of(options.since), moment_of(options.until), options.routing_key, options.where,
+            options.to_exchange, options.to_routing_key,
+        )  # fmt: skip
 
     def run(self) -> Replayed:
-        found = patiently(lambda: self._count(self._chosen(self._all())))
+        if self._options.lake is not None:
+            return self._run_lake(self._options.lake)
+        ends = self._find_ends()
+        found = Replayed(patiently(lambda: self._choice.routes(self._span())))
+        if self._show(found):
+            self._publish_streams(ends)
+            self._done(found)
+        return found
+
+    def _show(self, found: Replayed) -> bool:
+        """Say what would be published; return True if it is to be."""
         for (exchange, key), count in found.routes.items():
             self._watch.say(f"{count} to exchange {exchange!r} with routing key {key!r}")
         if not self._options.yes:
             self._watch.say("nothing is published; add --yes to do so")
-            return found
-        self._publish(found.messages)
+        return self._options.yes
+
+    def _done(self, found: Replayed) -> None:
         found.is_published = True
+        if not self._watch.is_stopping:
+            self._watch.advance(Progress(found.messages, found.messages, "published"))
+
+    # From a lake
+
+    def _run_lake(self, lake: str) -> Replayed:
+        options = self._options
+        queues = options.queue and [name.strip() for name in options.queue.split(",")]
+        rows = LakeReplay(self._spark, lake, queues or None, self._choice, self._tasks)
+        state = ReplayState(options.state, self._identity())
+        state.load()
+        found = Replayed(rows.routes(state))
+        if self._show(found):
+            rows.publish(self._sink, state, options.offsets_max, self._watch)
+            self._done(found)
         return found
 
-    # What
+    def _identity(self) -> dict[str, str | None]:
+        """Return the options that make this replay another one when they change."""
+        names = (
+            "lake", "queue", "since", "until", "routing_key", "where", "to_exchange",
+            "to_routing_key",
+        )  # fmt: skip
+        return {name: getattr(self._options, name) for name in names}
 
-    def _all(self) -> DataFrame:
-        options = self._options
-        if options.lake is not None:
-            return self._spark.read.parquet(self._table(options.lake))
+    # From streams
+
+    def _span(self) -> DataFrame:
         reader = self._spark.read.format("warren").options(**self._source_options())
-        return reader.option("endingOffsets", options.ending_offsets).load()
+        return reader.option("endingOffsets", self._options.ending_offsets).load()
 
-    def _growing(self) -> DataFrame:
-        """The same as a stream, so that it goes batch by batch, and on where it was."""
-        options = self._options
-        if options.lake is not None:
-            table = self._table(options.lake)
-            reader = self._spark.readStream.schema(self._spark.read.parquet(table).schema)
-            return reader.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(table)
-        given = {**self._source_options(), "maxOffsetsPerTrigger": str(options.offsets_max)}
+    def _growing(self, ends: dict[str, int]) -> DataFrame:
+        """Return the same as a stream, so that it goes batch by batch, and on where it was."""
+        given = {**self._source_options(), "maxOffsetsPerTrigger": str(self._options.offsets_max)}
         rows = self._spark.readStream.format("warren").options(**given).load()
         in_span = F.lit(False)
-        for queue, end in self._ends.items():
+        for queue, end in ends.items():
             in_span = in_span | ((F.col("queue") == queue) & (F.col("offset") < end))
         return rows.filter(in_span)
-
-    def _table(self, root: str) -> str:
-        lake = Lake(self._spark, root)
-        if not lake.parts(MESSAGES):
-            raise InvalidOption(f"option lake: there are no messages in {root}")
-        return lake.table(MESSAGES)
 
     def _source_options(self) -> dict[str, str]:
         queue = self._options.queue
@@ -176,99 +196,32 @@ class _Replay:
                 for queue in source.queues
             }
 
-    def _chosen(self, rows: DataFrame) -> DataFrame:
-        options = self._options
-        if options.lake is not None and options.queue is not None:
-            names = [name.strip() for name in options.queue.split(",")]
-            rows = rows.filter(F.col("queue").isin(names))
-        for condition in self._conditions():
-            rows = rows.filter(condition)
-        if options.to_exchange is not None:
-            rows = rows.withColumn("exchange", F.lit(options.to_exchange))
-        if options.to_routing_key is not None:
-            rows = rows.withColumn("routing_key", F.lit(options.to_routing_key))
-        return rows
+    def _publish_streams(self, ends: dict[str, int]) -> None:
+        with self._checkpoint() as checkpoint:
+            run_query(lambda: self._start(ends, checkpoint), self._watch)
 
-    def _conditions(self) -> list[Column]:
-        options = self._options
-        found = []
-        for text, is_start in ((options.since, True), (options.until, False)):
-            if text is None:
-                continue
-            at = F.lit(_moment(text))
-            found.append(F.col("timestamp") >= at if is_start else F.col("timestamp") < at)
-            if options.lake is not None:  # whole hours need not be opened
-                hour = F.date_format(at, HOUR_FORMAT)
-                found.append(F.col("hour") >= hour if is_start else F.col("hour") <= hour)
-        if options.routing_key is not None:
-            found.append(F.col("routing_key").rlike(topic_expression(options.routing_key)))
-        if options.where is not None:
-            found.append(F.expr(options.where))
-        return found
+    def _start(self, ends: dict[str, int], checkpoint: str) -> StreamingQuery:
+        make_active(self._spark)
+        rows = self._choice.messages(self._growing(ends)).coalesce(self._tasks)
+        writer = rows.writeStream.format("warren").options(**self._sink)
+        return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
-    def _count(self, rows: DataFrame) -> Replayed:
-        counted = rows.groupBy("exchange", "routing_key").count().orderBy(F.desc("count"))
-        found = counted.limit(ROUTES_MAX).collect()
-        return Replayed({(row["exchange"], row["routing_key"]): row["count"] for row in found})
+    def _checkpoint(self) -> AbstractContextManager[str]:
+        if self._options.state is not None:
+            return nullcontext(self._options.state)
+        return tempfile.TemporaryDirectory(prefix="warren-replay-")
 
     # Where to
 
     def _sink_options(self) -> dict[str, str]:
         given = {**self._options.connection(), "idColumns": "queue,offset"}
         if self._options.rate is not None:
-            tasks = self._tasks()
-            given["messagesPerSecond"] = str(max(1, self._options.rate // tasks))
+            given["messagesPerSecond"] = str(max(1, self._options.rate // self._tasks))
         if self._options.yes:
             parse_sink_options(given)
         return given
 
-    def _tasks(self) -> int:
-        """As many as run at a time, and no more than there are messages a second."""
-        parallelism = self._spark.sparkContext.defaultParallelism
+    def _parallelism(self) -> int:
+        """Return as many tasks as run at a time, and no more than messages in a second."""
+        parallelism = parallelism_of(self._spark)
         return max(1, min(parallelism, self._options.rate or parallelism))
-
-    def _publish(self, total: int) -> None:
-        with self._state() as state:
-            run_query(lambda: self._start(state), self._watch)
-        if not self._watch.is_stopping:
-            self._watch.advance(Progress(total, total, "published"))
-
-    def _start(self, state: str) -> StreamingQuery:
-        make_active(self._spark)
-        rows = self._chosen(self._growing()).coalesce(self._tasks())
-        if "value" not in rows.columns:
-            raise InvalidOption("option lake: it was made without --keep-value, so bodies are gone")
-        # Whoever published first is not who publishes now, and the broker would say so.
-        properties = F.col("properties").dropFields("user_id")
-        rows = rows.select(*COLUMNS).withColumn("properties", properties)
-        writer = rows.writeStream.format("warren").options(**self._sink)
-        return writer.option("checkpointLocation", state).trigger(availableNow=True).start()
-
-    def _state(self) -> AbstractContextManager[str]:
-        if self._options.state is not None:
-            return nullcontext(self._options.state)
-        return tempfile.TemporaryDirectory(prefix="warren-replay-")
-
-
-def topic_expression(pattern: str) -> str:
-    """Of a topic's binding key: `*` is a word, `#` any number of them.
-
-    Examples
-    --------
-    >>> topic_expression("a.*")
-    '^a\\\\.[^.]+$'
-    """
-    if pattern == "#":
-        return ""
-    known = {"#": "#", "*": "[^.]+"}
-    words = "\\.".join(known.get(word, re.escape(word)) for word in pattern.split("."))
-    words = words.replace("\\.#", "(\\.[^.]+)*").replace("#\\.", "([^.]+\\.)*")
-    return f"^{words}$"
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidOption(f"{text!r} is no moment such as 2026-08-01T12:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -8,6 +8,7 @@ before the first batch, and what it has done is told by the tables (`LakeTable.r
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -50,7 +51,9 @@ class BatchWriter:
         missing = [table for table in self._tables.values() if not table.has(batch)]
         if not missing:
             return
+        begun = time.time()
         written = self._write(rows, batch, [table.name for table in missing])
+        self._check_age(number, time.time() - begun)
         for table in missing:
             files = [file for file in written if file.table == table.name]
             if files:
@@ -64,6 +67,15 @@ class BatchWriter:
             columns = [column for column in whole if column.name not in PARTITION_COLUMNS]
             self._columns[name] = pa.schema(columns)
         self._query = query_id(spark, self.checkpoint)
+
+    def _check_age(self, number: int, age_s: float) -> None:
+        """Refuse a batch whose files a vacuum may have deleted: no version had them yet."""
+        if self.lake.table_format == "delta" and age_s > self.lake.retention_s:
+            raise WarrenError(
+                f"batch {number} took {age_s:.0f} s to write, longer than files without a version "
+                f"are kept ({self.lake.retention_s:.0f} s): nothing of it was committed. Give a "
+                "greater --vacuum-hours or smaller batches (--bytes-max)"
+            )
 
     def _write(self, rows: DataFrame, batch: Batch, tables: list[str]) -> list[DataFile]:
         is_plain = not isinstance(self._tables[MESSAGES], DeltaLakeTable)

@@ -183,7 +183,7 @@ class _TableWriter:
     def add(self, rows: pa.RecordBatch) -> None:
         for (queue, hour), part in _by_partition(rows):
             file = self._file_of(queue, hour)
-            file.gather(_fitted(part, self._schema))
+            file.gather(fitted(part, self._schema))
             if file.gathered_rows >= GROUP_ROWS or file.gathered_bytes >= GROUP_BYTES:
                 file.flush()
         while sum(file.gathered_bytes for file in self._open.values()) > GATHERED_BYTES_MAX:
@@ -276,7 +276,7 @@ def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.Re
         yield (key[QUEUE], hour), part
 
 
-def _fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the columns of the table, with its types: Spark has other time zones and nulls."""
     arrays = []
     for column in schema:

@@ -44,7 +44,6 @@ COMMIT_TRIES_MAX: Final = 10
 CHECKPOINT_COMMITS: Final = 50
 RETENTION_S: Final = 168 * 3_600
 COMMIT_ID: Final = "warren.commit"
-_CONCURRENT_TRANSACTION: Final = "Concurrent transaction"
 _MISSING: Final = (
     "Delta tables need one package more: pip install 'pyspark-warren[delta]' "
     "(or write plain Parquet: --table-format parquet)"
@@ -76,6 +75,8 @@ class DeltaLakeTable:
         self.name = name
         self._storage = storage
         self._table = table
+        # delta-rs reads the log for each question after a transaction.
+        self._marks: dict[str, int | None] = {}
 
     @classmethod
     def open(cls, storage: Storage, name: str) -> DeltaLakeTable | None:
@@ -120,7 +121,11 @@ class DeltaLakeTable:
         return self._table
 
     def refresh(self) -> None:
+        """Go on to the newest version; what was known of an older one is forgotten."""
+        before = self.version
         self._table.update_incremental()
+        if self.version != before:
+            self._marks.clear()
 
     def retain(self, retention_s: float) -> None:
         """Set for how long files and versions that are no longer needed are kept."""
@@ -140,11 +145,11 @@ class DeltaLakeTable:
     # Batches
 
     def newest_batch(self, query: str) -> int | None:
-        return self._table.transaction_version(self._batch_app(query))
+        return self._mark(self._batch_app(query))
 
     def rows_of(self, query: str) -> int:
         """Return how many rows came from a query, over all of its runs."""
-        return self._table.transaction_version(self._rows_app(query)) or 0
+        return self._mark(self._rows_app(query)) or 0
 
     def has(self, batch: Batch) -> bool:
         """Look at the table as it is now: the snapshot that `commit` will build on."""
@@ -164,24 +169,33 @@ class DeltaLakeTable:
         """
         commit_id = uuid.uuid4().hex
         for tries_left in reversed(range(COMMIT_TRIES_MAX)):
-            self._check_offsets(batch, files)
+            since = self.version
             try:
+                self._check_offsets(batch, files)
                 self._commit(batch, files, commit_id)
-            except delta_package().exceptions.CommitFailedError as error:
-                seen = self.version
-                is_in = self.has(batch)
-                if self._has_commit(commit_id, seen):
-                    return  # the store had taken it, and its answer was lost
-                if is_in or _CONCURRENT_TRANSACTION in str(error):
+            except (delta_package().exceptions.DeltaError, OSError) as error:
+                # Another process has committed meanwhile, or the log of this old snapshot is gone
+                # by now, or it is in and what failed came after it, such as the store's answer.
+                self._open_anew()
+                if self._has_commit(commit_id, since):
+                    return
+                if self.has(batch):
                     raise self._taken_over(batch) from error
+                if not isinstance(error, delta_package().exceptions.CommitFailedError):
+                    raise
                 if not tries_left:
                     raise WarrenError(
                         f"{self._storage.url}: table {self.name} cannot be committed to, "
                         f"{COMMIT_TRIES_MAX} times by now: {error}"
                     ) from error
             else:
-                self.refresh()
                 return
+
+    def _open_anew(self) -> None:
+        place = self._storage.below(self.name)
+        options = place.delta_options()
+        self._table = delta_package().DeltaTable(place.url, storage_options=options)
+        self._marks.clear()
 
     def _taken_over(self, batch: Batch) -> LakeTakenOver:
         return LakeTakenOver(
@@ -195,7 +209,7 @@ class DeltaLakeTable:
         if batch.may_go_back and self.newest_batch(batch.query) is not None:
             return
         for queue, (first, _) in _spans(files).items():
-            known = self._table.transaction_version(_queue_app(queue))
+            known = self._mark(_queue_app(queue))
             if known is not None and first < known:
                 raise ForeignCheckpoint(
                     f"{self._storage.url}/{self.name} has queue {queue!r} up to offset "
@@ -226,11 +240,22 @@ class DeltaLakeTable:
                 custom_metadata={COMMIT_ID: commit_id, "warren.batch": str(batch.number)},
                 max_commit_retries=COMMIT_TRIES_MAX,
             ),
+            post_commithook_properties=without_clean_up(),
         )
+        seen = self.version
+        self.refresh()
+        if self.version == seen + 1:  # nobody else has committed
+            self._marks |= marks
 
     def _has_commit(self, commit_id: str, since: int) -> bool:
         entries = self._table.history(max(1, self.version - since))
         return any(entry.get(COMMIT_ID) == commit_id for entry in entries)
+
+    def _mark(self, name: str) -> int | None:
+        """Return the version of an application transaction."""
+        if name not in self._marks:
+            self._marks[name] = self._table.transaction_version(name)
+        return self._marks[name]
 
     def _batch_app(self, query: str) -> str:
         return f"warren-batch/{query}/{self.name}"
@@ -252,6 +277,15 @@ class DeltaLakeTable:
             row[f"partition.{QUEUE}"], row[f"partition.{HOUR}"],
             -1 if first is None else first, -1 if last is None else last,
         )  # fmt: skip
+
+
+def without_clean_up() -> Any:
+    """Return what keeps a commit from deleting old versions from the log, which upkeep does.
+
+    Of two processes that do so at the same moment, delta-rs lets one fail: it wants to delete what
+    the other has just deleted. That would look like a commit that failed.
+    """
+    return delta_package().PostCommitHookProperties(cleanup_expired_logs=False)
 
 
 def delta_package() -> Any:

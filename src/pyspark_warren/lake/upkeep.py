@@ -12,6 +12,7 @@ has to be longer than any batch takes: what a batch under way has written is in 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_warren.lake import HOUR, QUEUE, TABLES
 from pyspark_warren.lake.data_files import DataFile
-from pyspark_warren.lake.delta import DeltaLakeTable
+from pyspark_warren.lake.delta import DeltaLakeTable, without_clean_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,9 @@ class Upkeep:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self.run(say, is_full=True)
+        self._try(say, is_full=True)
+        if self.failure:
+            say(f"upkeep failed, and the next one will try again: {self.failure}")
 
     def run(self, say: Callable[[str], None] = _silent, *, is_full: bool = False) -> None:
         for name in TABLES:
@@ -84,17 +87,22 @@ class Upkeep:
             if fewer:
                 say(f"{name}: put {fewer} files together")
             vacuum(table, is_full=is_full)
+            clean_log(table)
 
     def _run_aside(self) -> None:
         now = time.time()
         is_full = now - self._vacuumed_at > FULL_VACUUM_EVERY_S
-        try:
-            self.run(is_full=is_full)
-            self.failure = ""
-        except Exception as error:  # noqa: BLE001 - the next one may do; batches go on
-            self.failure = str(error)
+        self._try(_silent, is_full=is_full)
         if is_full:
             self._vacuumed_at = now
+
+    def _try(self, say: Callable[[str], None], *, is_full: bool) -> None:
+        """Do the upkeep; another job that has the same lake may have been faster."""
+        try:
+            self.run(say, is_full=is_full)
+            self.failure = ""
+        except Exception as error:  # noqa: BLE001 - the next one may do; the batches are in
+            self.failure = str(error)
 
 
 def compact(
@@ -113,6 +121,7 @@ def compact(
         "target_size": TOGETHER_BYTES,
         "max_concurrent_tasks": TASKS_MAX,
         "max_spill_size": SPILL_BYTES,
+        "post_commithook_properties": without_clean_up(),
     }
     optimize = table.raw.optimize
     found = optimize.z_order(list(z_order), **settings) if z_order else optimize.compact(**settings)
@@ -132,5 +141,17 @@ def _crowded(files: list[DataFile], files_min: int) -> set[tuple[str, str]]:
 def vacuum(table: DeltaLakeTable, *, is_full: bool = False) -> None:
     """Delete files that no version of the table's retention needs."""
     # The retention is the table's own, so that every tool that vacuums it keeps to the same.
-    table.raw.vacuum(dry_run=False, enforce_retention_duration=False, full=is_full)
+    table.raw.vacuum(
+        dry_run=False,
+        enforce_retention_duration=False,
+        full=is_full,
+        post_commithook_properties=without_clean_up(),
+    )
     table.refresh()
+
+
+def clean_log(table: DeltaLakeTable) -> None:
+    """Delete versions from the log that are older than the retention and in a checkpoint."""
+    # Another process that is at it has deleted what this one was about to; the rest can wait.
+    with contextlib.suppress(FileNotFoundError):
+        table.raw.cleanup_metadata()
