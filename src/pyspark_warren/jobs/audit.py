@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions:
-    """Which nodes' files to compare, and with what."""
+    """Options of an audit: the nodes to compare, and with what."""
 
     nodes: Annotated[
         str,
