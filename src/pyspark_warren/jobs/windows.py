@@ -1,9 +1,9 @@
 """Windows of time with what a broker told in them, and the files in which they are kept.
 
-A batch of events touches some windows. What it adds is merged into what is known of them: sums and
-counts are added, and of greatest figures the greater is kept. The windows that a batch has touched
-are written to a file together with the offset where the next batch begins, in one step; so each
-event counts once, whenever the job is killed. All files read in their order give the latest of
+A batch of events touches some windows and is merged into them: sums and counts are added, and the
+greater of two greatest figures is kept. The windows that a batch has touched are written to a file
+together with the offset where the next batch begins, in one step; so each event counts once,
+whenever the job is killed. All files read in their order give the latest of
 every window.
 
 As a job may run for months, files are put together now and then, and the oldest windows are
@@ -33,7 +33,7 @@ Mean = tuple[float, int]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one node told, of itself or of one of its queues (`subject`), in one window.
+    """One window of one node, or of one of its queues (`subject`).
 
     Figures are greatest ones in `greatest`, counts and sums in `sums`, and in `means` what is shown
     as a mean.
@@ -144,7 +144,7 @@ class Telemetry:
 
 
 class WindowFiles:
-    """What is kept of earlier runs, and of this one. One job at a time writes them."""
+    """Files with the windows of all runs so far. One job at a time writes them."""
 
     def __init__(
         self, files: StateFiles, stream: str, window_s: int, windows_max: int = WINDOWS_MAX
