@@ -10,7 +10,7 @@ from warren.routing.exchange import Exchange, make_exchange, validate_binding
 from warren.routing.murmur import SEED, murmur3_32
 from warren.routing.super_stream import is_super_stream, partition_order
 
-# Published vectors of MurmurHash3_x86_32, and what three independent programs agree on for the seed.
+# Published vectors of MurmurHash3_x86_32; those with the seed of the clients are from mmh3.
 KNOWN = [
     (b"", 0, 0),
     (b"", 1, 0x514E28B7),
@@ -35,6 +35,12 @@ KNOWN = [
     (b"Hello, world!", 0x9747B28C, 0x24884CBA),
     ("ππππππππ".encode(), 0x9747B28C, 0xD58063C1),
     (b"a" * 256, 0x9747B28C, 0x37405BDC),
+    (b"", SEED, 0xC6757D56),
+    (b"0", SEED, 0xAE9784FD),
+    (b"orders", SEED, 0xCFF2FC98),
+    (b"customer-1", SEED, 0x1FFEF098),
+    (b"customer-12345", SEED, 0x197BDCC4),
+    ("zürich".encode(), SEED, 0xA0B11FA4),
 ]
 
 
