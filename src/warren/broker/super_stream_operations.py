@@ -88,21 +88,23 @@ class SuperStreamOperations:
     async def declare(self, wish: SuperStreamWish) -> None:
         """Have the super stream there as it is asked for; it may grow by that."""
         require_not_default(wish.name)
+        created: list[QueueRecord] = []
         for _ in self._writer.attempts():
             self._writer.require_open()
             work = self._work(wish)
             if not work:
                 break
-            streams = work.streams
-            if len(streams) > STREAMS_AT_ONCE_MAX:
-                await self._writer.create_streams(streams[:STREAMS_AT_ONCE_MAX])
-                continue
-            exchange = wish.exchange() if work.is_exchange_missing else None
-            bindings = [wish.binding(partition) for partition in work.partitions]
-            await self._writer.create_streams(streams, exchange, bindings)
-        queues = self._topology.queues
-        made = [queues[each.stream].record for each in wish.partitions if each.stream in queues]
-        await self._services.placement.until_ready(*made)
+            streams = work.streams[:STREAMS_AT_ONCE_MAX]
+            if len(streams) < len(work.streams):
+                is_done = await self._writer.create_streams(streams)
+            else:
+                exchange = wish.exchange() if work.is_exchange_missing else None
+                bindings = [wish.binding(partition) for partition in work.partitions]
+                is_done = await self._writer.create_streams(streams, exchange, bindings)
+            if is_done:
+                created += streams
+        self._services.activity.churn.queue_created += len(created)
+        await self._services.placement.until_ready(*created)
 
     async def delete(self, name: str) -> None:
         """Remove the streams, and then the exchange that led to them."""
@@ -134,15 +136,15 @@ class SuperStreamOperations:
         queues = self._topology.queues
         sibling = queues[existing[0].stream].record.arguments if existing else None
         arguments = stream_arguments(wish.arguments, sibling)
-        leaders = Counter(queues[partition.stream].record.node for partition in existing)
+        there = [queues[each.stream] for each in wish.partitions if each.stream in queues]
+        leaders = Counter(queue.record.node for queue in there)
         missing: list[QueueRecord] = []
         for partition in wish.partitions:
             record = QueueRecord(
                 wish.vhost, partition.stream, arguments=arguments, created_by=wish.created_by
             )
-            there = queues.get(partition.stream)
-            if there is not None:
-                _require_same_stream(there.record, record, wish.arguments)
+            if partition.stream in queues:
+                _require_same_stream(queues[partition.stream].record, record, wish.arguments)
                 continue
             validate_queue(record)
             self._queues.require_room(partition.stream, len(missing))

@@ -105,7 +105,7 @@ class ConsumerGroups:
 
     def begun(self, consumer: Consumer) -> None:
         """The consumer is served from now on: have its position stored, at once and then often."""
-        if group_of(consumer.arguments) is not None:
+        if group_of(consumer.arguments) is not None and self._groups:
             self.store_positions()
             if not self._is_ticking:
                 self._is_ticking = True

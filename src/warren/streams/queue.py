@@ -102,6 +102,7 @@ class StreamQueue(Queue):
         cursor.is_reading = False
         self.seeking.discard(consumer)
         cursor.move(cursor.offset if offset is None else offset)
+        self.groups.begun(consumer)
         self._feed(consumer)
 
     def hand_on_consumers(self) -> None:
