@@ -42,6 +42,7 @@ from bench.restart import restarts
 from bench.scaling import scaling
 from bench.scenarios import SCENARIOS
 from bench.scraping import scraping
+from bench.super_streams import super_streams
 from bench.sync import MESSAGES as SYNC_MESSAGES
 from bench.sync import synchronising
 
@@ -49,6 +50,7 @@ GROUPS: Final = (
     "all", "scaling", "backlog", "bodies", "restart", "scraping", "idle", "idle-cost", "remote",
     "declare", "cluster-start", "declare-mirrored", "mirrored", "many-mirrored", "sync", "failover",
     "failover-many", "pipeline", "ingest", "commits", "paging", "fairness", "many", "attacks",
+    "super-streams",
 )  # fmt: skip
 
 
@@ -81,6 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
         f"  {'mirrored':<8} a queue with three copies: rate, CPU of all nodes, time of a confirm\n"
         f"  {'many-mirrored':<8} 500 and 2000 mirrored queues with ten messages a second each\n"
         f"  {'sync':<8} what publishers see while a mirror gets a backlog of {SYNC_MESSAGES:,}\n"
+        f"  {'super-streams':<8} publishes to partitions that one, two or three nodes lead\n"
         f"  {'failover':<8} how long publishers wait when a queue's master ends, and what is lost\n"
         f"  {'failover-many':<8} the same for 500 and 2 000 queues, whose master is killed",
     )
@@ -179,6 +182,7 @@ def measure_clusters(
         "cluster-start": lambda: [cluster_starts(repeats, say)],
         "mirrored": lambda: [mirrored(starters, repeats, seconds, say)],
         "many-mirrored": lambda: [many_mirrored(starters, repeats, seconds, say)],
+        "super-streams": lambda: [super_streams(repeats, seconds, say)],
         "sync": lambda: [synchronising(starters, options.sync_messages, say)],
         "failover": lambda: [failovers(starters, repeats, say)],
         "failover-many": lambda: [failovers_of_many(starters, say)],

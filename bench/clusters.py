@@ -52,7 +52,7 @@ class Cluster:
         return [*(node.pid for node in self.nodes), *self.helpers]
 
     def cpu_seconds(self) -> float:
-        return sum(map(_cpu_seconds, self.pids))
+        return sum(map(cpu_seconds_of, self.pids))
 
     def etcd_transactions(self) -> int | None:
         """Return how many writes etcd's log has had; None without etcd."""
@@ -63,7 +63,7 @@ class Cluster:
         return next(int(float(line.split()[1])) for line in lines if line.startswith(PROPOSALS))
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds_of(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -34,15 +34,15 @@ class WarrenOperator:
 
     def set_policy(self, name: str, pattern: str, definition: Definition) -> None:
         policy = {"pattern": pattern, "definition": definition, "apply-to": "queues"}
-        self._ask("PUT", f"policies/%2F/{name}", json.dumps(policy).encode())
+        self.ask("PUT", f"policies/%2F/{name}", json.dumps(policy).encode())
 
     def count_synchronised(self, queue: str) -> int:
         found: dict[str, Any] = json.loads(
-            self._ask("GET", f"queues/%2F/{urllib.parse.quote(queue, '')}")
+            self.ask("GET", f"queues/%2F/{urllib.parse.quote(queue, '')}")
         )
         return len(found.get("synchronised_slave_nodes", ()))
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
         headers = {"Authorization": f"Basic {LOGIN}", "Content-Type": "application/json"}
         url = f"{self._address}/{path}"
         request = urllib.request.Request(url, body, headers, method=method)

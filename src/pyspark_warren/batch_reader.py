@@ -22,6 +22,7 @@ from pyspark_warren.reading import (
     cut_all,
     declare_if_asked,
     matching,
+    names_now,
     open_client,
     require_there,
     resolve,
@@ -69,10 +70,7 @@ class WarrenBatchReader(WarrenReader, DataSourceReader):
         others = []
         with open_client(options) as client:
             declare_if_asked(options, client)
-            queues = options.queues
-            if options.pattern is not None:
-                queues = matching(options.pattern, client.stream_names())
-            for queue in self._wanted(queues):
+            for queue in self._wanted(names_now(options, client)):
                 try:
                     spans[queue] = self._span(client, queue)
                 except NotAStream:

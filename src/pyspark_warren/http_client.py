@@ -155,6 +155,11 @@ class QueueClient:
         path = f"/api/warren/stream-names/{quote(self._vhost, safe='')}"
         return [str(name) for name in self._ask_json(path, "streams")["names"]]
 
+    def partition_names(self, super_stream: str) -> list[str]:
+        """The streams that a super stream has now, in its order; QueueMissing if there is none."""
+        path = f"/api/warren/super-streams/{self._named(super_stream)}"
+        return [str(each["name"]) for each in self._ask_json(path, super_stream)["partitions"]]
+
     def cuts(self, queue: str, span: tuple[int, int], limit: int) -> list[Cut]:
         """Offsets within [start, end) at which a chunk begins, evenly chosen."""
         query = {"from": span[0], "to": span[1], "limit": limit}

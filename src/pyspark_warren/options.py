@@ -28,8 +28,8 @@ from pyspark_warren.row_filter import RowFilter, parse_headers, parse_keys
 from pyspark_warren.schema import PROPERTY_NAMES, column_names, parse_columns
 
 SOURCE_OPTIONS: Final = (
-    "url", "user", "password", "vhost", "queue", "subscribe", "subscribePattern", "exchange",
-    "routingKey", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
+    "url", "user", "password", "vhost", "queue", "subscribe", "subscribePattern", "superStream",
+    "exchange", "routingKey", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp",
     "endingOffsetsByTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "maxBytesPerTrigger", "minPartitions", "maxRecordsPerPartition", "limit", "columns",
@@ -37,7 +37,8 @@ SOURCE_OPTIONS: Final = (
     "caFile", "certFile", "keyFile", "token", "tokenFile", "failoverTimeout",
 )  # fmt: skip
 SINK_OPTIONS: Final = (
-    "url", "user", "password", "vhost", "exchange", "routingKey", "idColumns",
+    "url", "user", "password", "vhost", "exchange", "superStream", "routingKey", "partitionKey",
+    "idColumns",
     "messagesPerSecond", "caFile", "certFile", "keyFile", "token", "tokenFile", "failoverTimeout",
 )  # fmt: skip
 # Given by Spark itself, whatever the format.
@@ -65,6 +66,8 @@ class SourceOptions:
     routing_key: str
     pattern: str | None = None
     """Streams whose whole names match are read, those that appear later, too."""
+    super_stream: str | None = None
+    """Its partitions are read, those that are added later, too."""
     starting: Positions = field(default_factory=lambda: Positions("startingOffsets"))
     """By default, the beginning for a batch and the end for a stream."""
     ending: Positions = field(default_factory=lambda: Positions("endingOffsets"))
@@ -89,6 +92,11 @@ class SourceOptions:
     patience_s: float = PATIENCE_S
     """How long to ask nodes that do not answer, before a task fails."""
 
+    @property
+    def is_open(self) -> bool:
+        """True if streams that appear while a query runs are read, too."""
+        return self.pattern is not None or self.super_stream is not None
+
     def batch_start(self, queue: str) -> Position:
         return self.starting.of(queue, EARLIEST)
 
@@ -109,6 +117,10 @@ class SinkOptions:
     id_columns: tuple[str, ...]
     messages_per_second: int | None
     """Of each task."""
+    super_stream: str | None = None
+    """The exchange of every row, whatever its column says."""
+    partition_key: str | None = None
+    """The column that is every row's routing key."""
     patience_s: float = PATIENCE_S
 
 
@@ -124,6 +136,8 @@ def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
     if exchange is not None and not is_asked:
         raise InvalidOption("option exchange: needs option url, of the broker that has it")
     pattern = options.pattern("subscribePattern")
+    if "superStream" in options and not is_asked:
+        raise InvalidOption("option superStream: needs option url, of the broker that knows it")
     row_filter = options.row_filter()
     limit = options.number("limit", OFFSET_MAX)
     if limit is not None and not row_filter.is_all:
@@ -133,6 +147,7 @@ def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
         vhost=options.vhost() if is_asked else "/",
         queues=_queues(options, exchange, routing_key, may_be_any=not is_asked),
         pattern=pattern,
+        super_stream=options.text("superStream"),
         exchange=exchange,
         routing_key=routing_key,
         starting=options.positions("starting"),
@@ -156,10 +171,16 @@ def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Raises InvalidOption, which names the option and, if it can, the right one."""
     options = _Options(given, SINK_OPTIONS, "sink")
+    super_stream = options.text("superStream")
+    for one, other in (("superStream", "exchange"), ("partitionKey", "routingKey")):
+        if one in options and other in options:
+            raise InvalidOption(f"option {other}: give it or option {one}, not both")
     return SinkOptions(
         endpoints=options.endpoints(is_http=False),
         vhost=options.vhost(),
-        exchange=options.short("exchange", ""),
+        exchange=super_stream or options.short("exchange", ""),
+        super_stream=super_stream,
+        partition_key=options.text("partitionKey"),
         routing_key=options.short("routingKey", "") if "routingkey" in options else None,
         id_columns=tuple(options.texts("idColumns")),
         messages_per_second=options.number("messagesPerSecond", OFFSET_MAX),
@@ -170,16 +191,17 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
 def _queues(
     options: _Options, exchange: str | None, routing_key: str, *, may_be_any: bool
 ) -> tuple[str, ...]:
-    """None stands for all that there are below `path`, or for those of `subscribePattern`."""
-    names = [name for name in ("queue", "subscribe", "subscribePattern") if name in options]
+    """None stands for all that there are below `path`, or for those that a name stands for."""
+    every = ("queue", "subscribe", "subscribePattern", "superStream")
+    names = [name for name in every if name in options]
     if len(names) > 1:
         raise InvalidOption(f"option {names[1]}: give it or option {names[0]}, not both")
     queues = tuple(dict.fromkeys((*options.texts("queue"), *options.texts("subscribe"))))
     if exchange is not None:
-        if len(queues) > 1 or "subscribePattern" in options:
+        if len(queues) > 1 or {"subscribePattern", "superStream"} & {*names}:
             raise InvalidOption("option queue: name one queue, to be bound to option exchange")
         queues = queues or (f"spark.{exchange}.{routing_key}",)
-    elif "subscribePattern" in options:
+    elif {"subscribePattern", "superStream"} & {*names}:
         return ()
     elif not (0 if may_be_any else 1) <= len(queues) <= QUEUES_MAX:
         raise InvalidOption(

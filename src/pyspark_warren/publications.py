@@ -47,6 +47,8 @@ class Encoder:
         _check_filled(batch, "value", "column value")
         for name in self._options.id_columns:
             _check_filled(batch, name, f"option idColumns: {name}")
+        if (key := self._options.partition_key) is not None:
+            _check_filled(batch, key, f"option partitionKey: {key}")
         for block in self._blocks(batch):
             bodies = block["value"].cast(pa.binary())
             yield content_frames(
@@ -65,8 +67,11 @@ class Encoder:
 
     def _method_frames(self, batch: pa.RecordBatch) -> Bytes:
         """Of each row's route; made once for each route that there is."""
-        exchanges, of_exchange = _numbered(batch, "exchange", self._options.exchange)
-        keys, of_key = _numbered(batch, "routing_key", self._options.routing_key or "")
+        options = self._options
+        column = "exchange" if options.super_stream is None else None
+        exchanges, of_exchange = _numbered(batch, column, options.exchange)
+        column = options.partition_key or "routing_key"
+        keys, of_key = _numbered(batch, column, options.routing_key or "")
         if len(exchanges) == len(keys) == 1:
             return self._method_frame(exchanges[0], keys[0])
         routes, of_route = np.unique(of_exchange * len(keys) + of_key, return_inverse=True)
@@ -106,11 +111,13 @@ def _check_filled(batch: pa.RecordBatch, name: str, called: str) -> None:
         raise PublishFailed(f"{called} is null in {nulls} rows; fill it first")
 
 
-def _numbered(batch: pa.RecordBatch, column: str, default: str) -> tuple[list[str], np.ndarray]:
-    """The distinct names, and which of them each row has."""
-    if column not in batch.schema.names:
+def _numbered(
+    batch: pa.RecordBatch, column: str | None, default: str
+) -> tuple[list[str], np.ndarray]:
+    """The distinct names, and which of them each row has; without a column, all the default."""
+    if column is None or column not in batch.schema.names:
         return [default], np.zeros(batch.num_rows, dtype=np.int64)
-    encoded = pc.fill_null(batch[column], default).dictionary_encode()
+    encoded = pc.fill_null(batch[column].cast(pa.string()), default).dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
 
 

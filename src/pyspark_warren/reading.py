@@ -85,6 +85,15 @@ def matching(pattern: str, names: list[str] | tuple[str, ...]) -> tuple[str, ...
     return tuple(name for name in names if fullmatch(pattern, name))
 
 
+def names_now(options: SourceOptions, client: QueueClient) -> tuple[str, ...]:
+    """The queues to be read; of a pattern or of a super stream, as many as there are now."""
+    if options.super_stream is not None:
+        return tuple(client.partition_names(options.super_stream))
+    if options.pattern is not None:
+        return matching(options.pattern, client.stream_names())
+    return options.queues
+
+
 def resolve(client: StreamClient, queue: str, position: Position, extent: Extent) -> int:
     """The offset that a position stands for; it may be gone already."""
     match position.kind:

@@ -47,7 +47,8 @@ _NUMBERED: Final = frozenset({"delivery_mode", "priority"})
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
     """Raises InvalidOption, which names the column and, if it can, the right one."""
-    known = {*SINK_COLUMNS, *PASSED_OVER, *options.id_columns}
+    named = [name for name in (options.partition_key,) if name is not None]
+    known = {*SINK_COLUMNS, *PASSED_OVER, *options.id_columns, *named}
     for field in schema:
         if field.name not in known:
             hint = suggestion(field.name, SINK_COLUMNS)
@@ -68,15 +69,21 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 def _check_presence(schema: StructType, options: SinkOptions) -> None:
     if "value" not in schema.names:
         raise InvalidOption(f"column value: is missing{suggestion('value', tuple(schema.names))}")
-    if "routing_key" not in schema.names and options.routing_key is None:
+    if options.partition_key is not None:
+        _check_named(schema, "partitionKey", options.partition_key)
+    elif "routing_key" not in schema.names and options.routing_key is None:
         raise InvalidOption("column routing_key: is missing; add it, or give option routingKey")
     for name in options.id_columns:
-        if name not in schema.names:
-            hint = suggestion(name, tuple(schema.names))
-            raise InvalidOption(f"option idColumns: there is no column {name}{hint}")
-        if not isinstance(schema[name].dataType, _ID_TYPES):
-            kind = schema[name].dataType.simpleString()
-            raise InvalidOption(f"option idColumns: {name} is {kind}, neither text nor a number")
+        _check_named(schema, "idColumns", name)
+
+
+def _check_named(schema: StructType, option: str, name: str) -> None:
+    if name not in schema.names:
+        hint = suggestion(name, tuple(schema.names))
+        raise InvalidOption(f"option {option}: there is no column {name}{hint}")
+    if not isinstance(schema[name].dataType, _ID_TYPES):
+        kind = schema[name].dataType.simpleString()
+        raise InvalidOption(f"option {option}: {name} is {kind}, neither text nor a number")
 
 
 def _check_headers(kind: DataType) -> None:

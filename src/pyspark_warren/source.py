@@ -48,6 +48,8 @@ class WarrenDataSource(DataSource):
         One or several, separated by commas.
     subscribePattern
         Read the streams whose whole names match, those that appear later, too.
+    superStream
+        Read the partitions of this super stream, those that are added later, too.
     exchange, routingKey
         Declare a stream, named by `queue` or after the exchange, and bind it with this key (``#``).
     startingOffsets, endingOffsets
@@ -102,6 +104,10 @@ class WarrenDataSource(DataSource):
         As above.
     exchange, routingKey
         For rows without a column of that name (`exchange`, `routing_key`).
+    superStream
+        In place of `exchange`: publish all rows to this super stream, whatever their column says.
+    partitionKey
+        A column, text or a number, that is every row's routing key.
     idColumns
         Columns that tell one message from all others: the deduplication id, so that a row which is
         published again, by a task that was retried, is taken once.

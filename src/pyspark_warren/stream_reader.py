@@ -10,8 +10,9 @@ is planned, never for the last, and not when the query stops. But `latestOffset(
 with the end of the last batch that is done. So the cursor is set from both, and the greater counts,
 which the broker sees to.
 
-Queues of a pattern are looked for before each batch. One that appears is read from its first
-record; one that disappears is data loss, since nobody knows whether all of it was read.
+Queues of a pattern, and partitions of a super stream, are looked for before each batch. One that
+appears is read from its first record; one that disappears is data loss, since nobody knows whether
+all of it was read.
 
 All methods but `read` run in one process beside the driver. `partitions` depends on nothing that
 changes: chunks begin where they begin.
@@ -47,7 +48,7 @@ from pyspark_warren.reading import (
     clamped,
     cut_all,
     declare_if_asked,
-    matching,
+    names_now,
     open_client,
     require_there,
     resolve,
@@ -75,6 +76,7 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
                 require_limits(name)
         self._client = open_client(options)
         self._cursors: Offsets = {}
+        self._known: tuple[str, ...] = ()
         self._targets: Offsets | None = None
         self._extents: dict[str, Extent] | None = None
         self._admitted: Offsets = {}
@@ -201,17 +203,15 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
         return self._options.fail_on_data_loss
 
     def _names(self) -> tuple[str, ...]:
-        """The queues that are read; with a pattern, as many as there are now."""
-        pattern = self._options.pattern
-        if pattern is None:
-            return self._options.queues
-        return matching(pattern, self._client.stream_names())
+        """The queues that are read now."""
+        self._known = names_now(self._options, self._client)
+        return self._known
 
     def _ends(self, start: Offsets) -> Offsets:
         """Where the streams end, or where AvailableNow is to come to."""
         names = self._names() if self._targets is None else tuple(self._targets)
         self._extents = {queue: self._client.extent(queue) for queue in names}
-        if self._options.pattern is not None:
+        if self._options.is_open:
             for queue in start:
                 if queue not in names:
                     lost(f"{queue!r} was read, and is not there any more", is_fatal=self._is_fatal)
@@ -222,11 +222,12 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
     def _begin(self, queue: str, start: Offsets) -> int:
         """A queue that was added to the query is read from its beginning.
 
-        One that came to match a pattern begins at 0: what it has lost by now is missing.
+        One that came to match a pattern, or to a super stream, begins at 0: what it has lost by now
+        is missing.
         """
         if queue in start:
             return start[queue]
-        return self._client.extent(queue).first if self._options.pattern is None else 0
+        return 0 if self._options.is_open else self._client.extent(queue).first
 
     def _end(self, queue: str, start: int) -> int:
         assert self._extents is not None, "the streams were just looked at"
@@ -285,7 +286,4 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
 
     def _is_read(self, queue: str) -> bool:
         """False for a queue that an earlier run of the query read."""
-        pattern = self._options.pattern
-        return (
-            queue in self._options.queues if pattern is None else bool(matching(pattern, [queue]))
-        )
+        return queue in (self._known or self._names())

@@ -64,9 +64,9 @@ def test_telemetry(reader: Reader, warren_broker: InProcessBroker) -> None:
         assert channel.queue_declare("telemetry", passive=True).method.queue == "telemetry"
 
 
-def test_a_chunk_of_a_stream_is_read_with_arrow(
-    reader: Reader, warren_broker: InProcessBroker
-) -> None:
+def test_streams(reader: Reader, warren_broker: InProcessBroker) -> None:
+    """Super streams are declared and consumed, and a chunk of a stream is read with Arrow."""
+    reader.ports = {"5672": warren_broker.port, "15672": warren_broker.http_port}
     with pika.BlockingConnection(pika.URLParameters(warren_broker.url)) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -85,6 +85,7 @@ def test_a_chunk_of_a_stream_is_read_with_arrow(
     assert blocks == 1
     for block in blocks_of(ROOT / "docs" / "STREAMS.md"):
         reader.do(block)
+    assert "orders-2" in reader.outputs[0]
     assert reader.names["value"].to_pylist()[0] == b"one"
     assert reader.names["routing_key"].to_pylist()[0] == "s"
     assert reader.names["offset"].to_pylist()[0] == 0

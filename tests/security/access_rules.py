@@ -60,7 +60,9 @@ _HTTP: Final = {
         /warren/queues/{vhost}/{queue}/story /warren/stream-names/{vhost} /warren/streams
         /warren/streams/{vhost} /warren/streams/{vhost}/{queue}
         /warren/streams/{vhost}/{queue}/cuts /warren/streams/{vhost}/{queue}/groups
-        /warren/streams/{vhost}/{queue}/groups/{group} /warren/streams/{vhost}/{queue}/records""",
+        /warren/streams/{vhost}/{queue}/groups/{group} /warren/streams/{vhost}/{queue}/records
+        /warren/super-streams /warren/super-streams/{vhost}
+        /warren/super-streams/{vhost}/{exchange}""",
     "viewers": "/vhost-limits /vhost-limits/{vhost} /user-limits /user-limits/{user}",
     "monitors": """
         /nodes /nodes/{node} /nodes/{node}/memory /nodes/{node}/memory/relative /warren/alarms
@@ -112,7 +114,7 @@ _METHODS: Final = {
         /parameters/{component}/{vhost}/{name} /permissions/{vhost}/{user} /policies/{vhost}/{name}
         /queues/{vhost}/{queue} /topic-permissions/{vhost}/{user}
         /topic-permissions/{vhost}/{user}/{exchange} /users/{user} /vhosts/{vhost}
-        /warren/streams/{vhost}/{queue}/groups/{group}""",
+        /warren/streams/{vhost}/{queue}/groups/{group} /warren/super-streams/{vhost}/{exchange}""",
     "POST": """
         /exchanges/{vhost}/{exchange}/publish /queues/quorum/replicas/on/{node}/grow
         /queues/quorum/{vhost}/{queue}/replicas/add /queues/{vhost}/{queue}/actions
@@ -172,6 +174,8 @@ HTTP_RIGHTS: Final = {
     "PUT /warren/streams/{vhost}/{queue}/groups/{group}": "read",
     "DELETE /warren/streams/{vhost}/{queue}/groups/{group}": "read",
     "GET /warren/streams/{vhost}/{queue}/records": "read",
+    "PUT /warren/super-streams/{vhost}/{exchange}": "configure write read",
+    "DELETE /warren/super-streams/{vhost}/{exchange}": "configure",
 }
 
 _OF_THE_CHANNEL: Final = (

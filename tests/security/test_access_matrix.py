@@ -111,6 +111,7 @@ class World:
         api.must(api.delete("queues", OWN, "q", "contents"))
         api.must(api.post("bindings", OWN, "e", "x", "q", "q", body={}))
         api.must(api.put("warren", "streams", OWN, "s", "groups", "g", body={"offset": 0}))
+        api.must(api.put("warren", "super-streams", OWN, "p"))
 
     def prepare_other(self) -> None:
         """In the virtual host of others there is the same to see."""
@@ -132,6 +133,7 @@ def world(broker: BrokerProcess) -> World:
         rows[f"without-{right}"] = ("management", {**everything, right: ""})
         rows[f"only-{right}"] = ("management", {**dict.fromkeys(RIGHTS, ""), right: ".*"})
     rows["only-write-read"] = ("management", {**everything, "configure": ""})
+    rows["only-configure-write-read"] = ("management", everything)
     rows["only-"] = ("management", dict.fromkeys(RIGHTS, ""))
     for tag in TAGS:  # no tag stands for a right
         rows[f"{tag}-without-rights"] = (tag.replace("none", ""), dict.fromkeys(RIGHTS, ""))
@@ -178,11 +180,17 @@ def test_tags_and_virtual_hosts_decide_who_may_ask(world: World, method: str, pa
     assert found == expected
 
 
+def with_streams_named(path: str) -> str:
+    """The path with the names of a stream and of a super stream where it is about one."""
+    path = path.replace("/super-streams/{vhost}/{exchange}", "/super-streams/{vhost}/p")
+    return path.replace("/streams/{vhost}/{queue}", "/streams/{vhost}/s")
+
+
 @pytest.mark.parametrize(("method", "path"), ABOUT_THINGS, ids=lambda text: text)
 def test_rights_decide_about_queues_and_exchanges(world: World, method: str, path: str) -> None:
     world.prepare()
     needed = HTTP_RIGHTS.get(f"{method} {path}", "").split()
-    path = path.replace("/streams/{vhost}/{queue}", "/streams/{vhost}/s")
+    path = with_streams_named(path)
     for right in needed:
         answer = world.ask(f"without-{right}", method, path, OWN, missing=False)
         is_refused = answer.status == 401 or "ACCESS_REFUSED" in str(answer.body)
@@ -260,7 +268,7 @@ def test_methods_about_the_channel_itself_take_no_right(
 def test_no_tag_stands_for_a_right_in_the_api(world: World, request_: str) -> None:
     world.prepare()
     method, path = request_.split()
-    path = path.replace("/streams/{vhost}/{queue}", "/streams/{vhost}/s")
+    path = with_streams_named(path)
     for tag in TAGS[1:]:
         answer = world.ask(f"{tag}-without-rights", method, path, OWN, missing=False)
         is_refused = answer.status == 401 or "ACCESS_REFUSED" in str(answer.body)

@@ -32,7 +32,7 @@ class BindingOperations:
             self._writer.require_open()
             self._require_ends(binding)
             source = self._topology.exchanges[binding.source].record
-            validate_binding(source.type, binding.arguments)
+            validate_binding(source.type, binding)
             self._require_access(binding.destination, connection_id)
             if binding in self._topology.bindings or await self._writer.create_binding(binding):
                 return

@@ -7,6 +7,7 @@ cluster's (`server/cluster_placement.py`), which answers from its view of the cl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
 from warren.metadata.store import CancelWatch, Lease, MetadataStore, Put, WatchCallback
@@ -18,6 +19,8 @@ from warren.queues.settings import QueueSettings
 
 NODE_LEASE_TTL_S: Final = 30.0
 """What is not durable lives as long as the node does, and so much longer if it dies silently."""
+
+NO_SIBLINGS: Final[Mapping[str, int]] = MappingProxyType({})
 
 _log = EventLog("queue")
 
@@ -40,8 +43,16 @@ class Placement(Protocol):
         """Make the queue that clients of this node use, wherever its master is."""
         ...
 
-    def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
-        """Choose the node of a new queue, given its policy; empty if there is only one."""
+    def place(
+        self,
+        record: QueueRecord,
+        policy: Mapping[str, object],
+        siblings: Mapping[str, int] = NO_SIBLINGS,
+    ) -> str:
+        """Choose the node of a new queue, given its policy; empty if there is only one.
+
+        `siblings`: how many partitions of its super stream each node leads, which are to be spread.
+        """
         ...
 
     def lease_of(self, node: str) -> Lease | None:
@@ -73,8 +84,8 @@ class Placement(Protocol):
         """Return the keys that go from the store along with a queue."""
         ...
 
-    async def until_ready(self, record: QueueRecord) -> None:
-        """Wait until a queue that has been declared has the copies that it should have."""
+    async def until_ready(self, *records: QueueRecord) -> None:
+        """Wait until queues that have been declared have the copies that they should have."""
         ...
 
     def exchanges_lost_bindings(self, vhost: WithExchanges) -> None:
@@ -93,7 +104,12 @@ class SingleNode:
     def make_queue(self, record: QueueRecord, settings: QueueSettings) -> AbstractQueue:
         return self._make_queue(record, settings)
 
-    def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
+    def place(
+        self,
+        record: QueueRecord,
+        policy: Mapping[str, object],
+        siblings: Mapping[str, int] = NO_SIBLINGS,
+    ) -> str:
         return ""
 
     def lease_of(self, node: str) -> Lease | None:
@@ -114,12 +130,13 @@ class SingleNode:
     def companions(self, vhost: str, queue: str) -> Sequence[str]:
         return ()
 
-    async def until_ready(self, record: QueueRecord) -> None:
+    async def until_ready(self, *records: QueueRecord) -> None:
         """Nothing to wait for: there is one copy, and it is here, which a quorum queue says."""
-        if is_quorum(record.arguments):
-            _log.warning(
-                "quorum queue has one copy: this node is not in a cluster", queue=str(record)
-            )
+        for record in records:
+            if is_quorum(record.arguments):
+                _log.warning(
+                    "quorum queue has one copy: this node is not in a cluster", queue=str(record)
+                )
 
     def exchanges_lost_bindings(self, vhost: WithExchanges) -> None:
         """Cannot happen: no other node's lease can end."""

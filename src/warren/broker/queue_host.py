@@ -26,6 +26,7 @@ from warren.queues.queue import Queue
 from warren.queues.quorum_queue import QuorumQueue
 from warren.queues.settings import AT_LEAST_ONCE, QueueSettings, QueueType
 from warren.storage.vhost_storage import VhostStorage, level_name
+from warren.streams.consumer_groups import NO_CURSORS, GroupCursors
 from warren.streams.log import StreamLog
 from warren.streams.queue import StreamQueue
 from warren.streams.store import StreamStore
@@ -67,6 +68,8 @@ class QueueFactory:
         self.streams: Mapping[str, StreamStore] = {}
         # What retention is to leave of a stream, from this offset on.
         self.held_from: Callable[[str, str], int | None] = lambda vhost, queue: None
+        # How far groups of consumers of a stream have come.
+        self.cursors_of: Callable[[str, str], GroupCursors] = lambda vhost, queue: NO_CURSORS
         # When the head came of each queue that had messages when it was last seen.
         self.head_times: Mapping[QueueName, int] = {}
         self._spawn = spawn
@@ -113,6 +116,7 @@ class QueueFactory:
         log.held_from = lambda: self.held_from(record.vhost, record.name)
         queue = StreamQueue(record, settings, log, self, log.workers)
         queue.backing = backing
+        queue.groups.cursors = self.cursors_of(record.vhost, record.name)
         return queue
 
     def make_promoted(

@@ -101,7 +101,7 @@ class QueueOperations:
                 queue = _declare_again(existing, record)
                 self._services.activity.churn.queue_declared += 1
                 return queue
-            self._require_room(record.name)
+            self.require_room(record.name)
             validate_queue(record)
             # Once created it exists, and the next time around finds it: unless somebody was quick
             # to delete it, and then it is declared again.
@@ -189,8 +189,9 @@ class QueueOperations:
                 if not left or await self._writer.remove(plan_removal(self._topology, left)):
                     return
 
-    def _require_room(self, name: str) -> None:
-        queue_count = len(self._topology.queues) + self._creating
+    def require_room(self, name: str, beside: int = 0) -> None:
+        """Refuse a queue too many; `beside`: queues that are about to be created with it."""
+        queue_count = len(self._topology.queues) + self._creating + beside
         self._services.require_room_for_queue(self._topology.vhost, name, queue_count)
 
 

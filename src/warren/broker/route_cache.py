@@ -33,7 +33,7 @@ class RouteCache:
             self._forget()
         if len(routing_keys) != 1 or not self._depends_on_key_alone(exchange):
             return self._find(exchange, routing_keys, headers)
-        where = exchange.record.name, routing_keys[0]
+        where = exchange.record.name, exchange.route_kept_as(routing_keys[0])
         found = self._routes.get(where)
         if found is None:
             found = self._find(exchange, routing_keys, headers)

@@ -18,14 +18,17 @@ from typing import Final
 
 from warren.metadata.keys import ParsedKey, cursor_key, queue_key
 from warren.metadata.policy_codec import decode_parameter, encode_parameter
-from warren.metadata.store import Check, Delete, MetadataStore, Put, Record
+from warren.metadata.store import Check, Delete, MetadataError, MetadataStore, Put, Record
 from warren.model.clock import Clock
-from warren.model.errors import not_found
+from warren.model.errors import AmqpError, not_found
+from warren.model.logs import EventLog
 from warren.model.records import describe_queue
 
 # How often somebody else may be quicker before we give up.
 ATTEMPTS_MAX: Final = 32
 GROUPS_PER_STREAM_MAX: Final = 1_000
+
+_log = EventLog("stream")
 
 
 class TooManyGroups(ValueError):
@@ -60,6 +63,10 @@ class StreamGroups:
         """The first offset that retention is to leave; None if nobody has asked for any."""
         cursors = self.of_stream(vhost, queue).values()
         return min([cursor.offset for cursor in cursors if cursor.retain], default=None)
+
+    def cursors_of(self, vhost: str, queue: str) -> ConsumerCursors:
+        """Return the cursors that consumers of a stream share, group by group."""
+        return ConsumerCursors(self, vhost, queue)
 
     async def set(
         self, place: tuple[str, str, str], wanted: GroupCursor, *, may_go_back: bool = False
@@ -103,6 +110,29 @@ class StreamGroups:
             cursors[group] = _decode(record)
         if not cursors:
             del self._cursors[vhost, queue]
+
+
+class ConsumerCursors:
+    """The cursors of one stream, as its groups of single active consumers set them."""
+
+    def __init__(self, groups: StreamGroups, vhost: str, queue: str) -> None:
+        self._groups = groups
+        self._place = vhost, queue
+
+    def offset(self, group: str) -> int | None:
+        cursor = self._groups.of_stream(*self._place).get(group)
+        return None if cursor is None else cursor.offset
+
+    async def store(self, group: str, offset: int) -> bool:
+        before = self._groups.of_stream(*self._place).get(group)
+        wanted = GroupCursor(offset, before is not None and before.retain)
+        try:
+            await self._groups.set((*self._place, group), wanted)
+        except (TooManyGroups, MetadataError, AmqpError) as error:
+            stream = describe_queue(self._place[1], self._place[0])
+            _log.warning("group cursor not stored", stream=stream, group=group, reason=str(error))
+            return False
+        return True
 
 
 def _encode(cursor: GroupCursor) -> bytes:

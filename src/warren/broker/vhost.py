@@ -21,6 +21,7 @@ from warren.broker.policy_walk import PolicyWalk
 from warren.broker.queue_operations import QueueOperations
 from warren.broker.route_cache import RouteCache
 from warren.broker.services import Services
+from warren.broker.super_stream_operations import SuperStreamOperations
 from warren.broker.topology import Topology
 from warren.broker.writer import TopologyWriter
 from warren.metadata.keys import KeyKind, parse_key
@@ -48,6 +49,13 @@ class VirtualHost:
         self._exchange_operations = ExchangeOperations(self._topology, self._writer)
         self._queue_operations = QueueOperations(self._topology, self._writer, services)
         self._binding_operations = BindingOperations(self._topology, self._writer)
+        self.super_streams = SuperStreamOperations(
+            self._topology,
+            self._writer,
+            services,
+            self._exchange_operations,
+            self._queue_operations,
+        )
         self.exchanges = self._topology.exchanges
         self.queues = self._topology.queues
         self.masters_declared = self._topology.masters_declared

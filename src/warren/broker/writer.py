@@ -8,7 +8,7 @@ looks again, since what was allowed a moment ago may not be any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from warren.broker.events import INTERNAL_USER
@@ -72,8 +72,7 @@ class TopologyWriter:
         checks = [*self._check_vhost(record.durable), Check(key, 0)]
         is_done = await self._transact(checks, [self._put(key, record, record.durable)])
         if is_done:
-            policy = self._topology.policies.of_exchange(record).policy
-            exchange_created(self._events, record, "" if policy is None else policy.name)
+            exchange_created(self._events, record, self._policy_name(record))
         return is_done
 
     async def create_queue(self, record: QueueRecord) -> bool:
@@ -86,6 +85,36 @@ class TopologyWriter:
         if is_done:
             queue_created(self._events, record)
         return is_done
+
+    async def create_streams(
+        self,
+        streams: Sequence[QueueRecord],
+        exchange: ExchangeRecord | None = None,
+        bindings: Sequence[BindingRecord] = (),
+    ) -> bool:
+        """Create partitions of a super stream, what leads to them, and their bindings, as one."""
+        places = [queue_key(self._vhost, stream.name) for stream in streams]
+        checks = [*self._check_vhost(True), *(Check(place, 0) for place in places)]
+        changes: list[Operation] = []
+        if exchange is not None:
+            changes.append(self._put(exchange_key(self._vhost, exchange.name), exchange, True))
+        if bindings:
+            checks.append(self._check_exchange(bindings[0].source))
+        changes += [Put(place, encode_record(s)) for place, s in zip(places, streams, strict=True)]
+        changes += [Put(binding_key(binding), encode_record(binding)) for binding in bindings]
+        is_done = await self._transact(checks, changes)
+        if is_done:
+            if exchange is not None:
+                exchange_created(self._events, exchange, self._policy_name(exchange))
+            for stream in streams:
+                queue_created(self._events, stream)
+            for binding in bindings:
+                binding_created(self._events, binding)
+        return is_done
+
+    def _policy_name(self, exchange: ExchangeRecord) -> str:
+        policy = self._topology.policies.of_exchange(exchange).policy
+        return "" if policy is None else policy.name
 
     async def renew_queue(self, name: str) -> bool:
         """Tie the queue, and its bindings, to what they end with now."""

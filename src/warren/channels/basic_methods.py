@@ -75,7 +75,7 @@ def _consume(
     arguments = arguments_of(method)
     validate_consumer_arguments(queue.record, arguments)
     if queue.settings.queue_type is QueueType.STREAM:
-        require_stream_consumer(queue.record, channel.prefetch, method.no_ack)
+        require_stream_consumer(queue.record, channel.prefetch, method.no_ack, arguments)
     consumer = Consumer(queue, channel.deliveries, tag, method.no_ack, channel.prefetch)
     consumer.priority = consumer_priority(arguments)
     consumer.exclusive = method.exclusive

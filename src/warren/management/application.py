@@ -31,6 +31,7 @@ from warren.management.routes import (
     quorum,
     rebalancing,
     runtime,
+    super_streams,
     users,
     vhosts,
 )
@@ -58,6 +59,7 @@ FAMILIES: Final[tuple[tuple[Resource, ...], ...]] = (
     quorum.RESOURCES,
     rebalancing.RESOURCES,
     runtime.RESOURCES,
+    super_streams.RESOURCES,
     users.RESOURCES,
     vhosts.RESOURCES,
 )

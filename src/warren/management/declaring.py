@@ -11,6 +11,7 @@ from typing import Final
 from warren.auth.permissions import Access, ResourceKind
 from warren.broker.exchange_operations import require_known_type
 from warren.broker.predeclared import require_not_default
+from warren.broker.super_streams import SuperStreamWish
 from warren.management.call import Call
 from warren.management.errors import BetweenMasters
 from warren.model.equivalence import alternate_exchange_of
@@ -21,6 +22,10 @@ from warren.queues.queue import Queue
 
 # No connection has this id.
 NO_CONNECTION: Final = ""
+
+# To declare a super stream is to declare an exchange and queues, and to bind them.
+_ON_EXCHANGE: Final[tuple[Access, ...]] = ("configure", "read")
+_ON_PARTITION: Final[tuple[Access, ...]] = ("configure", "write")
 
 
 async def declare_exchange(call: Call, record: ExchangeRecord) -> None:
@@ -59,6 +64,30 @@ async def declare_queue(call: Call, record: QueueRecord) -> None:
 async def delete_queue(call: Call, name: str, if_unused: bool, if_empty: bool) -> None:
     _require(call, "queue", name, "configure")
     await call.vhost.delete_queue(name, if_unused, if_empty, NO_CONNECTION)
+
+
+async def declare_super_stream(call: Call, wish: SuperStreamWish) -> None:
+    """Declare all of a super stream, for a caller who might declare and bind each part of it."""
+    vhost = call.vhost
+    require_not_default(wish.name)
+    for access in _ON_EXCHANGE:
+        _require(call, "exchange", wish.name, access)
+    for partition in wish.partitions:
+        for access in _ON_PARTITION:
+            _require(call, "queue", partition.stream, access)
+    await call.node.messages.open(vhost.name)
+    await vhost.super_streams.declare(wish)
+    for partition in wish.partitions:  # their masters are there
+        await answer_of(vhost.lookup_queue(partition.stream, NO_CONNECTION).counts())
+
+
+async def delete_super_stream(call: Call, name: str) -> None:
+    operations = call.vhost.super_streams
+    require_not_default(name)
+    _require(call, "exchange", name, "configure")
+    for partition in operations.partitions(name):
+        _require(call, "queue", partition.stream, "configure")
+    await operations.delete(name)
 
 
 def require_readable(call: Call, name: str) -> None:

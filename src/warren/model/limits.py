@@ -19,6 +19,9 @@ EXPIRY_MS_MAX: Final = 315_360_000_000
 PRIORITY_MAX: Final = 255
 """Highest x-max-priority: each level costs a queue of its own."""
 
+SUPER_STREAM_PARTITIONS_MAX: Final = 1_000
+"""Partitions of one super stream: each is a stream with files of its own, on each of its nodes."""
+
 STREAM_SEGMENT_BYTES_MAX: Final = 3_000_000_000
 """Highest x-stream-max-segment-size-bytes."""
 

@@ -18,6 +18,11 @@ from warren.routing.direct import DirectMatcher
 from warren.routing.fanout import FanoutMatcher
 from warren.routing.headers import HeadersMatcher, validate_x_match
 from warren.routing.matcher import Destinations, Matcher, count_in, count_out
+from warren.routing.super_stream import (
+    SUPER_STREAM_TYPE,
+    SuperStreamMatcher,
+    validate_partition_key,
+)
 from warren.routing.topic import TopicMatcher
 
 _MATCHERS: Final[dict[str, Callable[[], Matcher]]] = {
@@ -25,6 +30,7 @@ _MATCHERS: Final[dict[str, Callable[[], Matcher]]] = {
     "fanout": FanoutMatcher,
     "topic": TopicMatcher,
     "headers": HeadersMatcher,
+    SUPER_STREAM_TYPE: SuperStreamMatcher,
 }
 KNOWN_TYPES: Final = frozenset({*_MATCHERS, DEDUPLICATION_TYPE})
 _LOOK_AT_HEADERS: Final = frozenset({"headers", DEDUPLICATION_TYPE})
@@ -62,6 +68,13 @@ class Exchange:
 
     def route(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
         return self._matcher.match(routing_key, headers)
+
+    def route_kept_as(self, routing_key: str) -> str:
+        """Return what stands for this key, and others with the same route, among kept routes."""
+        matcher = self._matcher
+        if isinstance(matcher, SuperStreamMatcher) and not self.next_exchanges:
+            return matcher.partition_of(routing_key)
+        return routing_key
 
     @property
     def saved_window(self) -> DeduplicatingMatcher | None:
@@ -106,7 +119,9 @@ def validate_exchange(record: ExchangeRecord) -> None:
         validate_deduplication(record.arguments)
 
 
-def validate_binding(exchange_type: str, arguments: Table) -> None:
-    """Raise what a binding with such arguments to such an exchange is refused with."""
+def validate_binding(exchange_type: str, binding: BindingRecord) -> None:
+    """Raise what such a binding to such an exchange is refused with."""
     if exchange_type == "headers":
-        validate_x_match(arguments)
+        validate_x_match(binding.arguments)
+    elif exchange_type == SUPER_STREAM_TYPE:
+        validate_partition_key(binding)

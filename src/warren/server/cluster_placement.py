@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from warren.broker.placement import WithExchanges
+from warren.broker.placement import NO_SIBLINGS, WithExchanges
 from warren.broker.queue_host import QueueFactory
 from warren.cluster.copy_planning import is_as_wanted
 from warren.cluster.founding import founding_group
@@ -70,7 +70,12 @@ class ClusterPlacement:
             return self._factory.make(record, settings)
         return self.shell.moves.make_remote(record, settings, locate(view, record))
 
-    def place(self, record: QueueRecord, policy: Mapping[str, object]) -> str:
+    def place(
+        self,
+        record: QueueRecord,
+        policy: Mapping[str, object],
+        siblings: Mapping[str, int] = NO_SIBLINGS,
+    ) -> str:
         """Exclusive queues live and die with a connection, so they stay where that is."""
         view = self.shell.view
         locator = locator_of(record, policy, self._locators)
@@ -79,6 +84,10 @@ class ClusterPlacement:
         masters = view.masters()
         candidates = nodes_for_masters(copies_wished(record, policy), view.nodes_in_service)
         counts = {node: masters[node] for node in candidates}
+        # The next partition goes to a node that has the fewest of them, whatever else it leads.
+        fewest = min((siblings.get(node, 0) for node in counts), default=0)
+        if locator is Locator.MIN_MASTERS:
+            counts = {n: count for n, count in counts.items() if siblings.get(n, 0) == fewest}
         return master_for(locator, view.name, counts, random.choice)
 
     def lease_of(self, node: str) -> Lease | None:
@@ -108,12 +117,19 @@ class ClusterPlacement:
     def companions(self, vhost: str, queue: str) -> Sequence[str]:
         return self.shell.view.group_keys(vhost, queue)
 
-    async def until_ready(self, record: QueueRecord) -> None:
+    async def until_ready(self, *records: QueueRecord) -> None:
         """A queue is declared when all that should hold copies do, or after a while."""
-        name = (record.vhost, record.name)
+        names = [(record.vhost, record.name) for record in records]
         view = self.shell.view
-        await self.shell.until(lambda: is_as_wanted(view, name), DECLARE_S_MAX)
-        group = view.group_of(name)
+        await self.shell.until(
+            lambda: all(is_as_wanted(view, name) for name in names), DECLARE_S_MAX
+        )
+        for record in records:
+            self._warn_if_alone(record)
+
+    def _warn_if_alone(self, record: QueueRecord) -> None:
+        view = self.shell.view
+        group = view.group_of((record.vhost, record.name))
         if is_quorum(record.arguments) and group is not None and len(group.insync) == 1:
             _log.warning(
                 "quorum queue has one copy", queue=str(record),

@@ -106,6 +106,7 @@ class Node:
         queue_factory.storages = self.messages.vhosts
         queue_factory.streams = self.messages.streams
         queue_factory.held_from = self.broker.stream_groups.held_from
+        queue_factory.cursors_of = self.broker.stream_groups.cursors_of
         self.context = ConnectionContext(
             config, self.broker, queue_factory, self.connections, clock
         )

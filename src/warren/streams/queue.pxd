@@ -10,6 +10,8 @@ cdef class StreamQueue(Queue):
     cdef public object log
     cdef public object workers
     cdef public dict cursors
+    cdef public set seeking
+    cdef public object groups
     cpdef int publish(self, MessageType message, object publisher, uint64_t sequence) except -1
     cpdef object consumer_ready(self, object consumer)
     cpdef object pump(self)

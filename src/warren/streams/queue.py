@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from warren.model.errors import not_implemented, precondition_failed
+from warren.model.fields import Table
 from warren.model.records import QueueRecord
 from warren.queues.boundary import TAKEN, Publisher
 from warren.queues.consumers import Consumer
@@ -18,6 +19,7 @@ from warren.queues.host import QueueHost
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
 from warren.storage.disk.workers import Workers
+from warren.streams.consumer_groups import ConsumerGroups, require_group
 from warren.streams.consumer_offsets import going_on_at, starting_moment_ms, starting_offset
 from warren.streams.cursor import StreamCursor
 from warren.streams.limits import SEGMENT_BYTES_DEFAULT, Limits
@@ -41,6 +43,10 @@ class StreamQueue(Queue):
         self.log = log
         self.workers = workers
         self.cursors: dict[Consumer, StreamCursor] = {}
+        """Those of consumers that are served; a group's others wait, and have none."""
+        self.seeking: set[Consumer] = set()
+        """Consumers that begin at a moment whose offset is being looked up."""
+        self.groups = ConsumerGroups(host.clock, workers.spawn, self.position_of)
         log.on_committed = self.pump
         log.apply(limits_of(settings))
 
@@ -56,17 +62,35 @@ class StreamQueue(Queue):
 
     def add_consumer(self, consumer: Consumer) -> None:
         self.consumers[consumer] = None
+        if self.groups.enter(consumer):
+            self._begin(consumer)
+            self._feed(consumer)
+
+    def _begin(self, consumer: Consumer) -> None:
+        """Have the consumer served from where it, or its group, goes on; delivers nothing yet."""
         self.rotation.add(consumer)
         self.log.follow(True)
-        offset = starting_offset(self.log, consumer.arguments)
+        offset = self.groups.beginning(consumer)
+        if offset is None:
+            offset = starting_offset(self.log, consumer.arguments)
+        else:
+            offset = min(max(offset, self.log.first_offset), self.log.end_offset)
         cursor = StreamCursor(self.log.end_offset if offset is None else offset)
         self.cursors[consumer] = cursor
         if offset is None:
             cursor.is_reading = True
+            self.seeking.add(consumer)
             moment_ms = starting_moment_ms(consumer.arguments, self.log.now_ms())
             self.workers.spawn(self._seek(consumer, cursor, moment_ms))
-        else:
-            self._feed(consumer)
+        self.groups.begun(consumer)
+
+    def position_of(self, consumer: Consumer) -> int | None:
+        """The first offset that the consumer has not acknowledged, or is to have next."""
+        cursor = self.cursors.get(consumer)
+        if cursor is None or consumer in self.seeking:
+            return None
+        unacked = consumer.deliveries.unacked.values()
+        return min([q.sequence for q in unacked if q.holder is consumer], default=cursor.offset)
 
     async def _seek(self, consumer: Consumer, cursor: StreamCursor, moment_ms: int) -> None:
         segments = self.log.safe_segments()
@@ -76,11 +100,14 @@ class StreamQueue(Queue):
         except OSError:  # retention was quicker
             offset = self.log.first_offset
         cursor.is_reading = False
+        self.seeking.discard(consumer)
         cursor.move(cursor.offset if offset is None else offset)
+        self.groups.begun(consumer)
         self._feed(consumer)
 
     def hand_on_consumers(self) -> None:
         """They are about to be served elsewhere, and go on where they are."""
+        self.groups.hand_on()
         for consumer, cursor in self.cursors.items():
             has_begun = bool(cursor.messages) or cursor.place is not None
             if has_begun or starting_offset(self.log, consumer.arguments) is not None:
@@ -90,8 +117,12 @@ class StreamQueue(Queue):
         self.log.follow(False)
 
     def remove_consumer(self, consumer: Consumer) -> None:
+        following = self.groups.leave(consumer)
         self.cursors.pop(consumer, None)
+        self.seeking.discard(consumer)
         Queue.remove_consumer(self, consumer)
+        if following is not None and not self.is_deleted:
+            self._begin(following)
         if not self.cursors:
             self.log.follow(False)
 
@@ -191,12 +222,15 @@ class StreamQueue(Queue):
         return None
 
 
-def require_stream_consumer(record: QueueRecord, prefetch: int, no_ack: bool) -> None:
+def require_stream_consumer(
+    record: QueueRecord, prefetch: int, no_ack: bool, arguments: Table
+) -> None:
     """What a consumer must have agreed to, in RabbitMQ's order."""
     if not prefetch:
         raise precondition_failed(f"consumer prefetch count is not set for '{record}'")
     if no_ack:
         raise not_implemented(f"automatic acknowledgement not supported by stream queues {record}")
+    require_group(record, arguments)
 
 
 def _of_place(segments: list[Segment], place: Place | None) -> Segment | None:

@@ -103,3 +103,17 @@ async def test_an_alternate_exchange_declared_later_is_used(vhost: VirtualHost) 
     await vhost.declare_exchange(exchange("ae", "fanout"))
     await vhost.bind(binding("ae", "q"), "c")
     assert vhost.route("x", ["k"], None) == (made,)
+
+
+async def test_keys_of_a_super_stream_leave_other_routes_where_they_are(
+    vhost: VirtualHost, searches: list[str]
+) -> None:
+    await vhost.declare_exchange(exchange("s", "x-super-stream"))
+    for number in range(3):
+        await vhost.declare_queue(queue(f"s-{number}"), False, "c")
+        await vhost.bind(binding("s", f"s-{number}", str(number)), "c")
+    vhost.route("", ["s-0"], None)
+    found = [vhost.route("s", [f"k{number}"], None) for number in range(500)]
+    assert len(set(found)) == 3
+    assert len(vhost.routes) == 4
+    assert searches == ["", "s", "s", "s"]

@@ -212,3 +212,35 @@ def test_the_data_source_explains_every_option() -> None:
     for text, options in ((source, SOURCE_OPTIONS), (sink, SINK_OPTIONS)):
         headings = {word for line in text.splitlines() for word in re.findall(r"\w+", line)}
         assert set(options) - headings == set()
+
+
+def test_a_super_stream_is_read_as_far_as_it_has_grown() -> None:
+    options = parse_source_options({**HTTP, "superStream": "orders"})
+    assert (options.super_stream, options.queues, options.is_open) == ("orders", (), True)
+    assert not parse_source_options(SOURCE).is_open
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({**SOURCE, "superStream": "s"}, "option superStream: give it or option queue, not both"),
+        (
+            {**HTTP, "subscribePattern": "a", "superStream": "s"},
+            "option superStream: give it or option subscribePattern, not both",
+        ),
+        ({**HTTP, "exchange": "e", "superStream": "s"}, "option queue: name one queue"),
+        ({"path": "somewhere", "superStream": "s"}, "option superStream: needs option url"),
+    ],
+)
+def test_a_super_stream_says_alone_what_is_read(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidOption, match=problem):
+        parse_source_options(given)
+
+
+def test_a_sink_publishes_to_a_super_stream_by_a_column() -> None:
+    given = {"url": "amqp://one", "superStream": "orders", "partitionKey": "customer"}
+    options = parse_sink_options(given)
+    assert (options.exchange, options.partition_key) == ("orders", "customer")
+    for other, one in (("exchange", "superStream"), ("routingKey", "partitionKey")):
+        with pytest.raises(InvalidOption, match=f"option {other}: give it or option {one}"):
+            parse_sink_options({**given, other: "x"})

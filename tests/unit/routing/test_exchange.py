@@ -19,9 +19,9 @@ def routed(exchange_: Exchange, key: str) -> set[str]:
     return {destination.name for destination in exchange_.route(key, None)}
 
 
-def test_the_four_kinds_and_the_deduplicating_one_are_known() -> None:
+def test_the_four_kinds_and_those_of_plug_ins_are_known() -> None:
     four = {"direct", "fanout", "topic", "headers"}
-    assert frozenset({*four, "x-message-deduplication"}) == KNOWN_TYPES
+    assert frozenset({*four, "x-message-deduplication", "x-super-stream"}) == KNOWN_TYPES
 
 
 def test_direct_routes_by_the_exact_key() -> None:

@@ -131,18 +131,18 @@ def test_unvalidated_x_match_counts_as_all() -> None:
 )
 def test_a_bad_x_match_is_refused_in_rabbitmqs_words(x_match: object, text: str) -> None:
     with pytest.raises(SoftError) as refused:
-        validate_binding("headers", table({"x-match": x_match}))
+        validate_binding("headers", binding("x", "q", "", {"x-match": x_match}))
     assert (refused.value.code, refused.value.explanation) == (406, text)
 
 
 @pytest.mark.parametrize("x_match", ["all", "any", "all-with-x", "any-with-x"])
 def test_a_good_x_match_is_accepted(x_match: str) -> None:
-    validate_binding("headers", table({"x-match": x_match}))
+    validate_binding("headers", binding("x", "q", "", {"x-match": x_match}))
 
 
 def test_only_headers_exchanges_look_at_x_match() -> None:
     for type_ in ("direct", "fanout", "topic"):
-        validate_binding(type_, table({"x-match": "nonsense"}))
+        validate_binding(type_, binding("x", "q", "", {"x-match": "nonsense"}))
 
 
 def test_bindings_asking_for_the_same_go_one_by_one() -> None:

@@ -33,6 +33,7 @@ from warren.cli.ctl import (
     rebalancing,
     settings,
     stream_status,
+    super_streams,
     synchronising,
     users,
     vhosts,
@@ -43,7 +44,7 @@ _FAMILIES: Final = (
     access, assistance, cluster_status, clustering, connections, definitions, diagnosis,
     encoding, event_stream, feature_flags, health, instead, logs, mirrors, node_status, nodes,
     object_listing, observer, parameters, plugins, policies, queue_listing, queues, quorum_members,
-    rebalancing, settings, stream_status, synchronising, users, vhosts,
+    rebalancing, settings, stream_status, super_streams, synchronising, users, vhosts,
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {

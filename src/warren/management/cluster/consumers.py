@@ -20,9 +20,11 @@ from warren.management.cluster.masters import master_node_of
 from warren.management.cluster.peers import PeerAnswer, PeerSilent, Question
 from warren.management.json_types import Json
 from warren.management.sorting import in_slices
-from warren.management.views.channels import ConsumerPlace, consumers_of, show_consumer
+from warren.management.views.channels import ConsumerPlace, consumers_of, show_consumer, takes_turns
+from warren.queues.boundary import AbstractQueue
 from warren.queues.consumers import Consumer
 from warren.queues.queue import Queue
+from warren.streams.queue import StreamQueue
 
 if TYPE_CHECKING:
     from warren.management.call import Call
@@ -71,7 +73,7 @@ async def active_elsewhere(call: Call, consumers: Iterable[Consumer]) -> set[Con
     waiting: list[tuple[Consumer, RemoteQueue]] = []
     for consumer in consumers:
         queue = consumer.queue
-        if isinstance(queue, RemoteQueue) and queue.settings.single_active_consumer:
+        if isinstance(queue, RemoteQueue) and takes_turns(consumer):
             waiting.append((consumer, queue))
     by_master: dict[str, set[tuple[str, str]]] = {}
     for _, queue in waiting:
@@ -96,13 +98,20 @@ async def active_elsewhere(call: Call, consumers: Iterable[Consumer]) -> set[Con
 async def active_of_peer(call: Call) -> list[Json]:
     """Of the queues that it asks about, those whose active consumer is its, and which that is."""
     assert call.inquiry is not None, "only nodes ask for parts"
-    found = []
+    found: list[Json] = []
     for vhost, name in msgspec.msgpack.decode(await call.raw_body(), type=list[tuple[str, str]]):
         queue = call.broker.vhosts[vhost].queues.get(name) if vhost in call.broker.vhosts else None
-        active = queue.active_consumer if isinstance(queue, Queue) else None
-        if isinstance(active, LinkConsumer) and active.node == call.inquiry.peer:
-            found.append((vhost, name, active.tag))
+        mine = [each for each in _served(queue) if isinstance(each, LinkConsumer)]
+        found += [(vhost, name, c.tag) for c in mine if c.node == call.inquiry.peer]
     return found
+
+
+def _served(queue: AbstractQueue | None) -> list[Consumer]:
+    """The consumers that are not waiting for their turn."""
+    if isinstance(queue, StreamQueue):
+        return list(queue.cursors)
+    active = queue.active_consumer if isinstance(queue, Queue) else None
+    return [] if active is None else [active]
 
 
 async def _rows(answer: PeerAnswer) -> list[Json]:

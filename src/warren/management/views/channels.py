@@ -12,7 +12,10 @@ from warren.management.views.connections import show_connection_reference
 from warren.management.views.moments import show_idle_since
 from warren.queues.consumers import Consumer
 from warren.queues.queue import Queue
+from warren.queues.settings import QueueType
 from warren.server.connection import AmqpConnection
+from warren.streams.consumer_groups import group_of
+from warren.streams.queue import StreamQueue
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -95,7 +98,7 @@ def show_channel_in_full(
 def show_consumer(
     node: Node, place: ConsumerPlace, active: Collection[Consumer] = ()
 ) -> JsonObject:
-    """`active` are those that a master elsewhere has as the single active one of a queue."""
+    """`active` are those that a master elsewhere has as the active one of a queue or group."""
     consumer = place.consumer
     record = consumer.queue.record
     is_active, status = _activity(consumer, active)
@@ -112,11 +115,20 @@ def show_consumer(
     }
 
 
+def takes_turns(consumer: Consumer) -> bool:
+    """True if others wait while it is served: of a queue, or of a group that reads a stream."""
+    is_grouped = group_of(consumer.arguments) is not None
+    is_stream = consumer.queue.settings.queue_type is QueueType.STREAM
+    return is_grouped if is_stream else consumer.queue.settings.single_active_consumer
+
+
 def _activity(consumer: Consumer, active: Collection[Consumer]) -> tuple[bool, str]:
     queue = consumer.queue
-    if not queue.settings.single_active_consumer:
+    if not takes_turns(consumer):
         return True, "up"
-    if isinstance(queue, Queue):
+    if isinstance(queue, StreamQueue):
+        is_active = consumer in queue.cursors
+    elif isinstance(queue, Queue):
         is_active = queue.active_consumer is consumer
     else:
         is_active = consumer in active

@@ -21,6 +21,7 @@ _DESCRIPTIONS: Final = {
         for name in ("direct", "fanout", "headers", "topic")
     },
     "x-message-deduplication": "Message Deduplication Exchange.",
+    "x-super-stream": "Super stream exchange type using murmur3 hashing",
 }
 EXCHANGE_TYPES: Final = tuple(
     {"name": name, "description": description, "enabled": True}

@@ -13,7 +13,9 @@ from warren.management.page.pages.queue import publish
 from warren.management.page.typed_fields import table_of
 from warren.management.page.visit import Visit
 
-TYPES: Final = ("direct", "fanout", "topic", "headers", "x-message-deduplication")
+TYPES: Final = (
+    "direct", "fanout", "topic", "headers", "x-message-deduplication", "x-super-stream",
+)  # fmt: skip
 # More than that are no list to read; the API has them all.
 BINDINGS_SHOWN_MAX: Final = 500
 _KINDS: Final = {"queue": "q", "exchange": "e"}
