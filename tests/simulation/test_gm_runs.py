@@ -38,7 +38,7 @@ def test_1_12_a_death_at_any_position_of_a_busy_ring_leaves_no_gap(position: int
     victim = world.peers[record.members[position].id]
     said = 0
     while said < MESSAGES:
-        speakers = [p for p in world.members if p.machine.has_room]
+        speakers = [p for p in world.members if p.machine.has_room()]
         if speakers:
             world.random.choice(speakers).broadcast(BATCH)
             said += BATCH

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
-from typing import Protocol
+from typing import Final, Protocol
 
-from warren.cluster.actions import Action, Commit, SetTimer
+from warren.cluster.actions import Action, Commit, SendFrame, SetTimer
 from warren.metadata.store import Check, Operation
+from warren.replication.gm.frames import Payload
 from warren.replication.group_record import SessionGone
+
+TOGETHER_BYTES_MAX: Final = 65_536
+"""Frames for one node become one action until they are so many bytes."""
 
 
 class Waker(Protocol):
@@ -37,14 +40,33 @@ class Effects:
         self._due: list[Callable[[], None]] = []
         self._timers: dict[int, Callable[[], None]] = {}
         self._answers: dict[int, Callable[[bool], None]] = {}
-        self._tokens = count(1)
+        self._last_frames: SendFrame | None = None
+        """The last action, if that sends frames."""
+        self._last_bytes = 0
+        self._last_token = 0
 
     # What parts of the machine ask for.
 
     def add(self, action: Action) -> None:
+        self._last_frames = None
         self._actions.append(action)
         if not self._is_handling:
             self._wake()
+
+    def send_frame(self, node: str, buffers: list[Payload]) -> None:
+        """Send a frame of a ring, with the one before if that is for the same node."""
+        size = 0
+        for buffer in buffers:
+            size += len(buffer)
+        last = self._last_frames
+        if last is not None and last.node == node and self._last_bytes < TOGETHER_BYTES_MAX:
+            last.buffers.extend(buffers)
+            self._last_bytes += size
+            return
+        frames = SendFrame(node, buffers)
+        self.add(frames)
+        self._last_frames = frames
+        self._last_bytes = size
 
     def commit(
         self,
@@ -53,15 +75,19 @@ class Effects:
         answered: Callable[[bool], None],
         gone: tuple[SessionGone, ...] = (),
     ) -> None:
-        token = next(self._tokens)
+        token = self._next_token()
         self._answers[token] = answered
         self.add(Commit(token, tuple(checks), tuple(operations), gone))
 
     def call_later(self, delay_ms: int, do: Callable[[], None]) -> int:
-        token = next(self._tokens)
+        token = self._next_token()
         self._timers[token] = do
         self.add(SetTimer(token, delay_ms))
         return token
+
+    def _next_token(self) -> int:
+        self._last_token += 1
+        return self._last_token
 
     def cancel(self, token: int) -> None:
         """Forget a timer. Its event will come, and mean nothing."""
@@ -90,6 +116,7 @@ class Effects:
 
     def end(self) -> list[Action]:
         self._is_handling = False
+        self._last_frames = None
         actions, self._actions = self._actions, []
         return actions
 

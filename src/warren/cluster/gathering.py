@@ -5,10 +5,13 @@ it brings one message or a hundred; and so does a batch of any other queue on th
 messages wait a little for others, of their own queue and of all queues (`SOON`), and go out
 together: one write for each neighbour, one sync on each disk, one answer.
 
-Waiting is for those who have company. A message that comes when nothing went out within the last
-`SOON_MS`, and nothing is under way, goes at once. And a publisher who waits for each confirm before
-it publishes again would wait here each time, in vain: so when a gathering has brought nothing but
-the message that waited, the next ones (`ALONE_MAX`) do not wait, unless a batch is under way.
+All wait while a batch is under way, and go as soon as mirrors hold it: so there is one at a time,
+and who publishes faster than that fills the next one. Beyond that, waiting is for those who have
+company. As long as no more than a few queues (`FEW_QUEUES`) have had messages lately, nobody waits
+longer. Where there are more, a message goes `SOON_MS` after the last gathering. And a publisher who
+waits for each confirm before it publishes to the next queue would wait here each time, in vain: so
+when a gathering has brought nothing but the message that waited, the next ones (`ALONE_MAX`) do
+not wait, unless a batch is under way.
 
 Many messages of one queue need no company: they go when the turn ends (`NOW`). Removals
 can wait longer (`LATER`), since nobody waits for them: a mirror that lacks one redelivers a message
@@ -33,6 +36,10 @@ FLUSHED_PER_TURN_MAX: Final = 256
 """Queues whose masters tell their mirrors something in one turn of the loop: about 10 ms."""
 ALONE_MAX: Final = 256
 """Gatherings that do not wait after one that waited in vain."""
+FEW_QUEUES: Final = 4
+"""So many queues are no crowd: a message of one of them does not wait for the others' to come."""
+LATELY_MS: Final = 100
+"""The time in which queues with messages are counted: that of ten messages a second."""
 
 
 class Gathering:
@@ -41,6 +48,11 @@ class Gathering:
         self._now_ms = now_ms
         self._gathered_ms = 0
         """When messages went out last."""
+        self._crowd: set[int] = set()
+        """Identities of the replicas that were flushed since `_crowd_began_ms`."""
+        self._crowd_began_ms = 0
+        self._is_crowded = False
+        """True if more than a few queues have had messages lately."""
         self._alone = 0
         """Gatherings that need not wait, as nobody else comes."""
         self._soon: dict[Replica, None] = {}
@@ -75,7 +87,8 @@ class Gathering:
             self._go_when_turn_ends()
 
     def _must_wait(self) -> bool:
-        if not self._alone and self._now_ms() - self._gathered_ms < SOON_MS:
+        may_wait = self._is_crowded and not self._alone
+        if may_wait and self._now_ms() - self._gathered_ms < SOON_MS:
             return True
         return self._is_any_under_way()
 
@@ -120,6 +133,7 @@ class Gathering:
             self._soon_timer = None
         self._gathered_ms = self._now_ms()
         self._alone = max(self._alone - 1, 0)
+        self._count_crowd()
         due, self._soon = self._soon, {}
         try:
             for replica in list(islice(due, FLUSHED_PER_TURN_MAX)):
@@ -131,7 +145,16 @@ class Gathering:
                 if not self._is_going:
                     self._go_when_turn_ends()
 
+    def _count_crowd(self) -> None:
+        if len(self._crowd) > FEW_QUEUES:
+            self._is_crowded = True
+        if self._gathered_ms - self._crowd_began_ms >= LATELY_MS:
+            self._is_crowded = len(self._crowd) > FEW_QUEUES
+            self._crowd.clear()
+            self._crowd_began_ms = self._gathered_ms
+
     def _flush(self, replica: Replica) -> None:
+        self._crowd.add(id(replica))
         self._later.pop(replica, None)
         self._older.pop(replica, None)
         replica.flush()

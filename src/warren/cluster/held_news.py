@@ -30,7 +30,10 @@ class HeldNews:
         self._is_timer_set = False
 
     def add(self, node: str, held: HeldCopy, is_awaited: bool) -> None:
-        self._copies.setdefault(node, {})[held.uid] = held
+        copies = self._copies.get(node)
+        if copies is None:
+            copies = self._copies[node] = {}
+        copies[held.uid] = held
         if is_awaited:
             if not self._is_due:
                 self._is_due = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from warren.cluster.actions import SendFrame, TellNode
+from warren.cluster.actions import TellNode
 from warren.cluster.copy_files import CopyFiles, stream_copy_of
 from warren.cluster.effects import Effects
 from warren.cluster.gathering import Gathering
@@ -104,6 +104,9 @@ class NodeReplica:
         self._registry = registry
         self._parts = parts
         self._is_disk_refusing = False
+        self._told_record: GroupRecord | None = None
+        self._told_leader: Member | None = None
+        """The leader that `_told_record` names; the copy here tells it how far it has come."""
         self._refused_epoch = 0
         """The last epoch whose end left only mirrors that may not be promoted."""
 
@@ -133,7 +136,7 @@ class NodeReplica:
     # Ring and store.
 
     def send(self, to: Member, frame: Frame, payloads: tuple[Payload, ...]) -> None:
-        self._parts.effects.add(SendFrame(to.node, encode_frame(frame, payloads)))
+        self._parts.effects.send_frame(to.node, encode_frame(frame, payloads))
 
     def propose(
         self,
@@ -164,13 +167,17 @@ class NodeReplica:
         `is_awaited`: there are messages in it, and somebody may wait for their confirms.
         """
         self._is_disk_refusing = False
-        record = self.replica.record
-        leader = None if record is None else record.find(record.leader)
-        if self.replica.master is not None:
-            self.replica.master.settle()
-        elif record is not None and leader is not None:
-            held = HeldCopy(self.replica.uid, self.replica.me.id, record.epoch, number)
-            self._parts.held_news.add(leader.node, held, is_awaited)
+        replica = self.replica
+        record = replica.record
+        if replica.master is not None:
+            replica.master.settle()
+            return
+        if record is not self._told_record:
+            self._told_record = record
+            self._told_leader = None if record is None else record.find(record.leader)
+        if record is not None and self._told_leader is not None:
+            held = HeldCopy(replica.uid, replica.me.id, record.epoch, number)
+            self._parts.held_news.add(self._told_leader.node, held, is_awaited)
 
     def tell_kept(self, leader: Member, epoch: int, remains: RetainedMessages) -> None:
         self.note("tells what it has from before", leader.node, epoch)

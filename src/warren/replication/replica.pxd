@@ -1,3 +1,4 @@
+cimport cython
 from libc.stdint cimport int64_t
 
 
@@ -30,6 +31,8 @@ cdef class Replica:
     cpdef object flush_due(self, object master, int urgency)
     cpdef object flush(self)
     cdef object _handle(self, object event)
+    cdef object _do(self, list actions)
+    @cython.locals(has_room=bint)
     cdef object _tell_room(self)
     cpdef object _admit(self)
     cpdef object _pursue_hand_over(self, object record)

@@ -38,11 +38,9 @@ from warren.replication.classic.rejoining import begin_with
 from warren.replication.classic.retained import NOTHING, RetainedMessages
 from warren.replication.gm.events import (
     Action,
-    Broadcast,
     Deliver,
     Event,
     Expel,
-    FrameArrived,
     FramesLost,
     Idle,
     Join,
@@ -159,7 +157,7 @@ class Replica:
     @property
     def has_room(self) -> bool:
         """Whether the ring takes more than it must."""
-        return self._gm.has_room
+        return self._gm.has_room()
 
     @property
     def is_handing_over(self) -> bool:
@@ -195,7 +193,7 @@ class Replica:
             self.mirror.tell_held()
 
     def frame_arrived(self, frame: Frame, payloads: tuple[Payload, ...]) -> None:
-        self._handle(FrameArrived(frame, payloads))
+        self._do(self._gm.frame_arrived(frame, payloads))
 
     def frames_lost(self, sender: str, stream: int) -> None:
         self._handle(FramesLost(sender, stream))
@@ -276,7 +274,7 @@ class Replica:
     # The ring, as the master sees it.
 
     def broadcast(self, payload: bytes) -> None:
-        self._handle(Broadcast(payload, len(payload), self._is_flushing))
+        self._do(self._gm.broadcast(payload, len(payload), self._is_flushing))
 
     def flush_due(self, master: MasterBacking, urgency: int) -> None:
         self._host.flush_due(self, urgency)
@@ -296,13 +294,16 @@ class Replica:
             self._is_flushing = False
             for level in self.master.level_queues().values():
                 level.commit()  # the disk here need not be faster than those of the mirrors
-        if self._gm.has_unsent:
+        if self._gm.has_unsent():
             self._handle(Idle())
 
     # What follows.
 
     def _handle(self, event: Event) -> None:
-        for action in self._gm.handle(event):
+        self._do(self._gm.handle(event))
+
+    def _do(self, actions: list[Action]) -> None:
+        for action in actions:
             # The first two come with every message, all others rarely.
             if isinstance(action, Send):
                 self._host.send(action.to, action.frame, action.payloads)
@@ -337,7 +338,7 @@ class Replica:
         self._handle(ProposalAnswered(is_stored))
 
     def _tell_room(self) -> None:
-        has_room = self._gm.has_room
+        has_room = self._gm.has_room()
         if has_room != self._had_room:
             self._had_room = has_room
             if self.master is not None:

@@ -122,6 +122,7 @@ class ServedLink:
         self._listener = links.listener
         self.peer = link.peer
         self.output = link.outgoing.output
+        self.answers_due: Callable[[LinkChannel], None] = link.outgoing.confirms_due
         self.turn_clock = context.turn_clock
         self.vhosts: Mapping[str, VirtualHost] = context.broker.vhosts
         self.reply_desk: AbstractQueue = context.reply_desk
@@ -132,9 +133,6 @@ class ServedLink:
     @property
     def is_frozen(self) -> bool:
         return not self._context.tenure.holds()
-
-    def answers_due(self, handle: LinkChannel) -> None:
-        self._link.outgoing.confirms_due(handle)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return self._context.spawn(work)

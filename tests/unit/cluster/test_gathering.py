@@ -10,7 +10,9 @@ from warren.cluster.actions import SetTimer
 from warren.cluster.effects import Effects
 from warren.cluster.gathering import (
     ALONE_MAX,
+    FEW_QUEUES,
     FLUSHED_PER_TURN_MAX,
+    LATELY_MS,
     LATER_MS,
     SOON_MS,
     Gathering,
@@ -67,6 +69,15 @@ class World:
         replica.master.outbox.message_count += 1
         self.gathering.flush_due(replica, urgency)
         self.end_turn()
+
+    def crowd(self) -> list[Any]:
+        """Publish to more than a few queues; return their replicas."""
+        replicas = [self.replica(f"crowd {number}") for number in range(FEW_QUEUES + 1)]
+        for replica in (*replicas, replicas[0]):
+            self.publish(replica)
+        self.time_ms += SOON_MS
+        self.flushed.clear()
+        return replicas
 
     def end_turn(self) -> None:
         self.effects.end_turn()
@@ -141,8 +152,36 @@ def test_many_messages_of_a_queue_do_not_wait(world: World) -> None:
     assert world.flushed == ["a", "b"]
 
 
+def test_messages_of_a_few_queues_wait_only_for_a_batch_that_is_under_way(world: World) -> None:
+    replicas = [world.replica(str(number)) for number in range(FEW_QUEUES)]
+    for replica in 3 * replicas:
+        world.publish(replica)
+    assert len(world.flushed) == 3 * FEW_QUEUES
+
+
+def test_messages_of_many_queues_wait_for_each_other(world: World) -> None:
+    a, b = (world.replica(name) for name in "ab")
+    world.crowd()
+    world.publish(a)
+    world.publish(b)
+    assert world.flushed == ["a"]
+    assert world.advance(SOON_MS) == ["b"]
+
+
+def test_who_is_left_of_a_crowd_does_not_wait_any_more(world: World) -> None:
+    a = world.replica("a")
+    world.crowd()
+    for _ in range(2):
+        world.time_ms += LATELY_MS
+        world.publish(a)
+    world.flushed.clear()
+    world.publish(a)
+    assert world.flushed == ["a"]
+
+
 def test_a_publisher_that_waits_for_each_confirm_waits_once_and_then_no_more(world: World) -> None:
     a = world.replica("a")
+    world.crowd()
     world.publish(a)
     world.publish(a)
     assert world.flushed == ["a"], "others may come"

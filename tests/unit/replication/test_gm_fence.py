@@ -219,18 +219,18 @@ def test_a_full_window_says_so_and_says_when_there_is_room_again(count: int, siz
     group = ByHand("a", "b")
     machine = group.members["a"]
     for _ in range(count):
-        assert machine.has_room
+        assert machine.has_room()
         group.tell("a", Broadcast(bytes(size), size))
-    assert not machine.has_room
+    assert not machine.has_room()
     group.tell("a", Idle())
     group.carry("a", "b")
     # What has come round is still held by others until they know that it has.
     actions = group.carry("b", "a")
-    assert not machine.has_room
+    assert not machine.has_room()
     assert len(frames(list(actions), Activity)) == 1
     group.carry("a", "b")
     group.carry("b", "a")
-    assert machine.has_room
+    assert machine.has_room()
     assert len(group.heard("b")) == count
 
 

@@ -9,7 +9,6 @@ cdef class LinkPublishes:
     cdef public str origin
     cdef public uint64_t received
     cdef public uint64_t doubtful
-    cdef uint64_t _counted
     cdef uint64_t _told
     cdef dict _pending
     cdef dict _refused
@@ -19,4 +18,7 @@ cdef class LinkPublishes:
     cpdef object publish(self, MessageType message)
     cpdef object confirmed(self, uint64_t sequence)
     cpdef object rejected(self, uint64_t sequence)
+    @cython.locals(settled=uint64_t)
+    cpdef object flush(self, uint16_t handle, OutputType output)
+    cdef object _tell_refused(self, uint16_t handle, OutputType output, uint64_t settled)
     cpdef object _become_due(self)

@@ -29,7 +29,6 @@ class LinkPublishes:
         self.received = received
         self.doubtful = 0
         """Up to here, a former master of the queue may have delivered what is published."""
-        self._counted = received
         self._told = 0
         self._pending: dict[int, None] = {}
         self._refused: dict[int, None] = {}
@@ -38,10 +37,8 @@ class LinkPublishes:
 
     def attach(self, lowest: int, on_due: Callable[[], None]) -> None:
         """A new link: what is below `lowest` has been heard, all else is to be told (again)."""
-        self._count()
         # The asker has given up on what is below `lowest` and did not arrive: nobody waits for it.
         self.received = max(self.received, lowest - 1)
-        self._counted = self.received
         self._told = lowest - 1
         self._is_due = False
         self._on_due = on_due
@@ -63,13 +60,15 @@ class LinkPublishes:
     def publish(self, message: Message) -> None:
         number = self.received + 1
         self.received = number
+        self.queue.counters.publish += 1
         if number <= self.doubtful:
             outcome = self.queue.publish_again(message, self, number)
         else:
             outcome = self.queue.publish(message, self, number)
         if outcome == PENDING:
             self._pending[number] = None
-        elif outcome == REJECTED:
+            return  # `confirmed` or `rejected` comes, and there is nothing to tell before
+        if outcome == REJECTED:
             self._refuse(number)
         if not self._is_due:
             self._become_due()
@@ -88,23 +87,23 @@ class LinkPublishes:
     def flush(self, handle: int, output: OutputBuffer) -> None:
         """Tell what is settled, as far as it has no gap."""
         self._is_due = False
-        self._count()
-        settled = next(iter(self._pending), self.received + 1) - 1
+        settled = self.received
+        if self._pending:
+            settled = next(iter(self._pending)) - 1
         if settled <= self._told:
             return
-        for refused in sorted(n for n in self._refused if self._told < n <= settled):
-            if refused - 1 > self._told:
-                output.ack(handle, refused - 1, True)
-            output.nack(handle, refused, False)
-            self._told = refused
+        if self._refused:
+            self._tell_refused(handle, output, settled)
         if settled > self._told:
             output.ack(handle, settled, True)
             self._told = settled
 
-    def _count(self) -> None:
-        """For the statistics of the queue, as channels here do it: not at every message."""
-        self.queue.counters.publish += self.received - self._counted
-        self._counted = self.received
+    def _tell_refused(self, handle: int, output: OutputBuffer, settled: int) -> None:
+        for refused in sorted([n for n in self._refused if self._told < n <= settled]):
+            if refused - 1 > self._told:
+                output.ack(handle, refused - 1, True)
+            output.nack(handle, refused, False)
+            self._told = refused
 
     def _become_due(self) -> None:
         if self._on_due is not None and not self._is_due:

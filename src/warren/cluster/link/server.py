@@ -8,6 +8,7 @@ was delivered and not settled goes back to its place, as when a client's connect
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from warren.cluster.link.channels import LinkChannel, ServedQueues
@@ -231,7 +232,7 @@ class LinkServer:
         handle = LinkChannel(control.handle, queue, inbox, output, clock)
         self._handles[control.handle] = handle
         inbox.doubtful = max(inbox.doubtful, control.doubtful)
-        inbox.attach(control.lowest, lambda: self._around.answers_due(handle))
+        inbox.attach(control.lowest, partial(self._around.answers_due, handle))
         self.tell(QueueOpened(control.handle, inbox.received))
 
     def _open_awaited(self, control: OpenQueue) -> None:

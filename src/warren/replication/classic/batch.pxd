@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from warren.queues.boundary cimport RetryingPublisher
 from warren.wire._codec cimport Message as MessageType
 
@@ -12,7 +12,7 @@ cdef class Unconfirmed:
 
 
 cdef class Batch(RetryingPublisher):
-    cdef public object number
+    cdef public int64_t number
     cdef public list waiting
     cdef public Py_ssize_t size
     cdef public Py_ssize_t unsafe_here
@@ -22,5 +22,6 @@ cdef class Batch(RetryingPublisher):
     cpdef Py_ssize_t add(self, Unconfirmed unconfirmed) except -1
     cpdef object confirmed(self, uint64_t place)
     cpdef object rejected(self, uint64_t place)
+    cpdef object held_everywhere(self)
     @cython.locals(unconfirmed=Unconfirmed)
     cpdef object answer(self)

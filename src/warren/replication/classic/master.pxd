@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from warren.flow.credit cimport Credit as CreditType
 from warren.replication.classic.batch cimport Batch as BatchType
 from warren.replication.classic.outbox cimport Outbox as OutboxType
+from warren.replication.classic.under_way cimport UnderWay as UnderWayType
 from warren.queues.backing cimport BackingQueue
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
@@ -21,7 +22,7 @@ cdef class MasterBacking(BackingQueue):
     cdef public dict unacked
     cdef public OutboxType outbox
     cdef public BatchType batch
-    cdef readonly object under_way
+    cdef readonly UnderWayType under_way
     cdef dict _incomplete
     cdef public dict held_by
     cdef public dict coverages
@@ -55,4 +56,9 @@ cdef class MasterBacking(BackingQueue):
     cdef object _gone(self, int level, QueuedType queued)
     cpdef int level_number(self, MessageType message) except -1
     cpdef uint64_t next_sequence_of(self, MessageType message) except? 0
+    cpdef object flush(self)
+    @cython.locals(batch=BatchType)
+    cpdef object _broadcast(self, object payload)
+    cpdef object held(self, str member, int64_t number)
+    cpdef object _went_on(self)
     cdef object _count(self)

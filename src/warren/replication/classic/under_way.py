@@ -17,6 +17,8 @@ from warren.replication.classic.batch import Batch
 UNDER_WAY_BYTES_MAX: Final = 16_777_216
 """Of messages on their way to mirrors: beyond it publishers wait."""
 NOTHING_HELD: Final = -1
+EVERYTHING: Final = 2**63 - 1
+"""What mirrors in sync hold where there are none."""
 
 
 class UnderWay:
@@ -24,6 +26,8 @@ class UnderWay:
         self.credit = Credit(UNDER_WAY_BYTES_MAX, Stage.QUEUE)
         self.in_sync: frozenset[str] = frozenset()
         """The mirrors of the committed in-sync set."""
+        self._members: tuple[str, ...] = ()
+        """The same, to be looked through."""
         self.held_by: dict[str, int] = {}
         """The last broadcast that each mirror holds, on disk if need be."""
         self._batches: deque[Batch] = deque()
@@ -39,8 +43,15 @@ class UnderWay:
 
     def held_everywhere(self) -> int | None:
         """The last broadcast that all mirrors in sync hold; None if there are no such mirrors."""
-        held = [self.held_by.get(member, NOTHING_HELD) for member in self.in_sync]
-        return min(held, default=None)
+        least = self._least_held()
+        return None if least == EVERYTHING else least
+
+    def _least_held(self) -> int:
+        least = EVERYTHING
+        for member in self._members:
+            number = self.held_by.get(member, NOTHING_HELD)
+            least = min(least, number)
+        return least
 
     def add(self, batch: Batch) -> None:
         self._batches.append(batch)
@@ -51,12 +62,15 @@ class UnderWay:
         if number <= self.held_by.get(member, NOTHING_HELD):
             return False
         self.held_by[member] = number
-        if self._batches and number >= self._batches[0].number:
-            self._settle()
+        if self._batches:
+            oldest = self._batches[0]
+            if number >= oldest.number:
+                self._settle()
         return True
 
     def set_in_sync(self, members: Iterable[str]) -> None:
         self.in_sync = frozenset(members)
+        self._members = tuple(self.in_sync)
         self._settle()
 
     def room_changed(self, has_room: bool) -> None:
@@ -73,9 +87,12 @@ class UnderWay:
         batches = self._batches
         if not batches:
             return
-        everywhere = self.held_everywhere()
-        while batches and (everywhere is None or batches[0].number <= everywhere):
-            batch = batches.popleft()
+        everywhere = self._least_held()
+        while batches:
+            batch = batches[0]
+            if batch.number > everywhere:
+                break
+            batches.popleft()
             self._owed_bytes += batch.size
             batch.held_everywhere()
         if self._has_room:

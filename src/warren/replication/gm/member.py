@@ -162,19 +162,17 @@ class GroupMember:
         """Whether what is broadcast goes anywhere."""
         return self._ring.rounds.is_caught_up
 
-    @property
     def has_unsent(self) -> bool:
-        """True if something was broadcast in this turn and is not sent yet."""
-        return self._ring.rounds.has_unsent
+        """Return True if something was broadcast in this turn and is not sent yet."""
+        return self._ring.rounds.has_unsent()
 
     @property
     def ended_sessions(self) -> frozenset[SessionGone]:
         """The last ones that it was told of."""
         return self._membership.wishes.ended_sessions
 
-    @property
     def has_room(self) -> bool:
-        """Whether to broadcast more. What is broadcast all the same is not refused."""
+        """Return True if more may be broadcast. What is broadcast all the same is not refused."""
         return not self._ring.rounds.window.is_shut
 
     def handle(self, event: Event) -> list[Action]:
@@ -187,22 +185,47 @@ class GroupMember:
         self._end_step()
         return actions
 
+    # The two events that come with every message, without an object for each.
+
+    def frame_arrived(self, frame: Frame, payloads: tuple[Payload, ...]) -> list[Action]:
+        """Do what `handle` does with a `FrameArrived`."""
+        if self.is_stopped:
+            return []
+        actions: list[Action] = []
+        self._ring.actions = actions
+        self._frame_arrived(frame, payloads)
+        self._end_step()
+        return actions
+
+    def broadcast(self, payload: Payload, size: int, is_last: bool) -> list[Action]:
+        """Do what `handle` does with a `Broadcast`."""
+        if self.is_stopped:
+            return []
+        actions: list[Action] = []
+        self._ring.actions = actions
+        self._broadcast(payload, size, is_last)
+        self._end_step()
+        return actions
+
     def _dispatch(self, event: Event) -> None:
-        # The first two come with every message, all others rarely.
         if isinstance(event, FrameArrived):
             self._frame_arrived(event.frame, event.payloads)
         elif isinstance(event, Broadcast):
-            if self._ring.rounds.is_caught_up:
-                self._ring.broadcast(event.payload, event.size)
-                if event.is_last:
-                    self._ring.flush()
+            self._broadcast(event.payload, event.size, event.is_last)
         else:
             self._dispatch_rare(event)
+
+    def _broadcast(self, payload: Payload, size: int, is_last: bool) -> None:
+        ring = self._ring
+        if ring.rounds.is_caught_up:
+            ring.broadcast(payload, size)
+            if is_last:
+                ring.flush()
 
     def _dispatch_rare(self, event: Event) -> None:
         match event:
             case Idle():
-                if self._ring.rounds.has_unsent:
+                if self._ring.rounds.has_unsent():
                     self._ring.flush()
             case TimerFired(timer):
                 self._timer_fired(timer)
@@ -244,9 +267,9 @@ class GroupMember:
         if self.is_stopped or ring.view is None:
             return
         ring.end_step()
-        if ring.rounds.has_unsent:
+        if ring.rounds.has_unsent():
             ring.set_timer(Timer.FLUSH, FLUSH_MS)
-        elif ring.rounds.is_anything_owed:
+        elif ring.rounds.is_anything_owed():
             ring.set_timer(Timer.ACKS, ACKS_WAIT_MS)
         if ring.rounds.aliases:
             self._membership.pursue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
 
 from warren.replication.gm.frames import Payload, Progress
 
@@ -17,11 +17,12 @@ WINDOW_BYTES: Final = 8_388_608
 NOBODYS_VIEW: Final = 0
 
 
-class Publication(NamedTuple):
+class Publication:
     """`view` is the origin's when it published: who was not a member in it is not meant."""
 
-    view: int
-    payload: Payload
+    def __init__(self, view: int, payload: Payload) -> None:
+        self.view = view
+        self.payload = payload
 
 
 class Origin:
@@ -48,17 +49,18 @@ class Origin:
 
     def take(self, progress: Progress, payloads: tuple[Payload, ...]) -> list[Publication]:
         """Add what is new to us of what came; gives that."""
-        before = progress.last_pub - len(progress.views)
+        views = progress.views
+        before = progress.last_pub - len(views)
         if before > self.last_pub:
             # All the others have had what we lack, so it was not meant for us.
             assert before <= progress.acked
             self.settle(before)
         skipped = self.last_pub - before
-        fresh = [
-            Publication(view, payload)
-            for view, payload in zip(progress.views[skipped:], payloads[skipped:], strict=True)
-        ]
-        self.pending.extend(fresh)
+        fresh: list[Publication] = []
+        for at in range(skipped, len(views)):
+            publication = Publication(views[at], payloads[at])
+            fresh.append(publication)
+            self.pending.append(publication)
         self.last_pub += len(fresh)
         assert self.last_pub - self.acked == len(self.pending)
         return fresh

@@ -44,13 +44,8 @@ class Ring:
         self._right = RightStream(me, 0)
         self._is_cut_off = False
 
-    @property
-    def is_alone(self) -> bool:
-        return self.view is not None and self.view.is_alone
-
-    @property
     def has_news(self) -> bool:
-        return self.rounds.has_unsent or self.rounds.is_anything_owed
+        return self.rounds.has_unsent() or self.rounds.is_anything_owed()
 
     def send(self, to: Member, frame: Frame, payloads: Payloads = ()) -> None:
         self.actions.append(Send(to, frame, payloads))
@@ -64,7 +59,7 @@ class Ring:
 
     def broadcast(self, payload: Payload, size: int) -> None:
         """Publish a payload. A ring of one delivers its own publications at once, unnumbered."""
-        if self.is_alone:
+        if self.view is not None and self.view.is_alone:
             self.actions.append(Deliver(self.me.id, 0, payload))
             return
         number = self.rounds.publish(payload, size)
@@ -73,7 +68,7 @@ class Ring:
             self.flush()
 
     def flush(self) -> None:
-        if self.has_news and self.rounds.is_caught_up and not self.is_behind:
+        if self.has_news() and self.rounds.is_caught_up and not self.is_behind:
             self._send_activity(self.rounds.unsent_news(self._right.to.id))
 
     def end_step(self) -> None:
@@ -84,8 +79,8 @@ class Ring:
         """
         rounds = self.rounds
         rounds.release_window()
-        if rounds.is_anything_owed and (
-            rounds.is_much_owed
+        if rounds.is_anything_owed() and (
+            rounds.is_much_owed()
             or rounds.window.is_shut
             or (self.view is not None and self.view.has_dead)
         ):

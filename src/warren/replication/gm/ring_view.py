@@ -12,26 +12,18 @@ class RingView:
     one that anything the dead member published must have passed first.
     """
 
-    __slots__ = ("_heirs", "_ring", "known", "members", "version")
-
     def __init__(self, record: GroupRecord) -> None:
         self.version = record.view
         self.members = {m.id: m for m in record.members}
         self._ring = tuple(m.id for m in record.live)
         if not self._ring:
             raise ValueError("a ring needs a living member")
+        self.is_alone = len(self._ring) == 1
         self._heirs = _find_heirs(record.members)
+        self.has_dead = bool(self._heirs)
+        """True if a member is dead and not erased yet."""
         # The dead are known until they are erased: only then has everybody all that they said.
         self.known = frozenset(self.members)
-
-    @property
-    def is_alone(self) -> bool:
-        return len(self._ring) == 1
-
-    @property
-    def has_dead(self) -> bool:
-        """True if a member is dead and not erased yet."""
-        return bool(self._heirs)
 
     def right_of(self, member_id: str) -> Member:
         at = self._ring.index(member_id) + 1

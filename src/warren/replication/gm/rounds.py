@@ -8,7 +8,7 @@ is what the right has to be told.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from warren.replication.gm.events import Deliver
 from warren.replication.gm.frames import Payload, Progress
@@ -21,24 +21,29 @@ OWED_ACKS_MAX: Final = 64
 OWED_BYTES_MAX: Final = 262_144
 
 
-class News(NamedTuple):
+class News:
     """For the right: progress of origins, and the payloads that belong to it."""
 
-    progress: tuple[Progress, ...]
-    payloads: tuple[Payload, ...]
+    def __init__(self, progress: tuple[Progress, ...], payloads: tuple[Payload, ...]) -> None:
+        self.progress = progress
+        self.payloads = payloads
 
 
-class Merged(NamedTuple):
+class Merged:
     """What came of what the left told: for the right, and then for the replica."""
 
-    moved: list[tuple[str, list[Publication]]]
-    deliveries: list[Deliver]
+    def __init__(
+        self, moved: list[tuple[str, list[Publication]]], deliveries: list[Deliver]
+    ) -> None:
+        self.moved = moved
+        self.deliveries = deliveries
 
 
 class Rounds:
     def __init__(self, me: str) -> None:
         self._me = me
         self._view: RingView
+        self._joined_view = 0
         self.own = Origin()
         self._origins = {me: self.own}
         self._mine = frozenset({me})
@@ -57,6 +62,7 @@ class Rounds:
     def set_view(self, view: RingView) -> None:
         """Who the others are now: the erased are forgotten, of the newly dead we inherit."""
         self._view = view
+        self._joined_view = view.members[self._me].joined_view
         aliases = view.aliases_of(self._me)
         for inherited in aliases - self.aliases:
             if inherited in self._origins:
@@ -95,21 +101,25 @@ class Rounds:
         deliveries: list[Deliver] = []
         at = 0
         for told in progress:
-            part = payloads[at : at + len(told.views)]
-            at += len(told.views)
-            if told.origin not in self._view.known:
+            count = len(told.views)
+            part = payloads[at : at + count]
+            at += count
+            origin_id = told.origin
+            if origin_id not in self._view.known:
                 continue
-            origin = self._origins.get(told.origin)
+            origin = self._origins.get(origin_id)
             if origin is None:
-                origin = self._origins[told.origin] = Origin()
+                origin = self._origins[origin_id] = Origin()
             acked = origin.acked
-            fresh = [] if told.origin == self._me else origin.take(told, part)
+            is_own = origin_id == self._me
+            fresh = [] if is_own else origin.take(told, part)
             first = origin.last_pub - len(fresh) + 1
             self._settle(told, origin)
             # Our own acknowledgements wait for our next broadcast.
-            if fresh or (origin.acked > acked and told.origin != self._me):
-                moved.append((told.origin, fresh))
-            self._choose(deliveries, told.origin, first, fresh)
+            if fresh or (origin.acked > acked and not is_own):
+                moved.append((origin_id, fresh))
+            if fresh:
+                self._choose(deliveries, origin_id, first, fresh)
         return Merged(moved, deliveries)
 
     def _settle(self, told: Progress, origin: Origin) -> None:
@@ -125,25 +135,21 @@ class Rounds:
         self, deliveries: list[Deliver], origin: str, first: int, fresh: list[Publication]
     ) -> None:
         """Only what was published by somebody who knew of us is meant for us."""
-        joined_view = self._view.members[self._me].joined_view
         for number, publication in enumerate(fresh, first):
-            if publication.view >= joined_view:
+            if publication.view >= self._joined_view:
                 deliveries.append(Deliver(origin, number, publication.payload))
 
     def release_window(self) -> None:
         """Keep in the window only publications whose acknowledgement has not returned."""
         self.window.keep(self.own.last_pub - self.own.returned)
 
-    @property
     def has_unsent(self) -> bool:
         return bool(self._unsent)
 
-    @property
     def is_anything_owed(self) -> bool:
         """True if there is progress that others need only to forget publications."""
         return self.own.acked > self._acked_sent or bool(self._owed_origins)
 
-    @property
     def is_much_owed(self) -> bool:
         """True if so much waits to be forgotten that it had better be told now."""
         return (
@@ -176,9 +182,9 @@ class Rounds:
     def owed_news(self, right: str, moved: list[tuple[str, list[Publication]]]) -> News:
         """Return what has moved, with all other progress that is owed."""
         named = {origin_id for origin_id, _ in moved}
-        told = list(moved)
-        told += [(origin_id, []) for origin_id in self._owed_origins if origin_id not in named]
-        news = self.news(right, told)
+        owed: list[tuple[str, list[Publication]]]
+        owed = [(origin_id, []) for origin_id in self._owed_origins if origin_id not in named]
+        news = self.news(right, moved + owed if owed else moved)
         if self._me in named:
             self._own_is_sent()
         self._nothing_is_owed()
@@ -204,7 +210,7 @@ class Rounds:
                 continue
             views = tuple([p.view for p in publications])
             parts = [p.payload for p in publications]
-            lengths = tuple(map(len, parts))
+            lengths = tuple([len(part) for part in parts])
             progress.append(Progress(origin_id, origin.last_pub, origin.acked, views, lengths))
             payloads += parts
         return News(tuple(progress), tuple(payloads))
