@@ -28,6 +28,7 @@ class ReplicaIndex:
         self.on_stored: Callable[[], None] | None = None
         self.debtor: object = None
         self.is_patient = False
+        self.embed_below = 4_096
         self.live: dict[int, QueuedMessage] = {}
         self.used: set[int] = set()
         self.next_sequence = self.segmented_below = 0

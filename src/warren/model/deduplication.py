@@ -14,7 +14,7 @@ no more, but it is in memory until it is asked for or comes to the front.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
@@ -28,6 +28,9 @@ CACHE_PERSISTENCE: Final = "x-cache-persistence"
 
 WINDOW_IDS_DEFAULT: Final = 1_000_000
 """Where only a time to live is given."""
+
+GONE_IDS_MIN: Final = 1_024
+"""So many ids that have gone may be kept at least, between those that are in the window."""
 
 KEY_BYTES_MAX: Final = 64
 """A longer id is kept as its digest, so that a window's memory is bounded by its size."""
@@ -62,6 +65,9 @@ class Remembered:
     def __init__(self, key: bytes, expires_at_ms: int) -> None:
         self.key = key
         self.expires_at_ms = expires_at_ms
+        self.pack = 0
+        """The number of what the owner has stored the id in, if the owner has a use for one."""
+        self.is_in_window = False
 
 
 class Window:
@@ -76,8 +82,10 @@ class Window:
         self._ttl_ms = ttl_ms
         self._on_gone = on_gone
         self._may_expire = False
-        # Its first entry is found at once; a plain dictionary looks past all that went before.
-        self._entries: OrderedDict[bytes, Remembered] = OrderedDict()
+        self._entries: dict[bytes, Remembered] = {}
+        # By arrival, the oldest first; the first one is in the window, others may have gone.
+        # In a dictionary of a million the oldest is slow to find: it looks past all that went.
+        self._order: deque[Remembered] = deque()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -94,20 +102,24 @@ class Window:
         ttl_ms = self._ttl_ms if ttl_ms is None else ttl_ms
         entry = Remembered(key, 0 if ttl_ms is None else now_ms + ttl_ms)
         self.restore(entry)
-        self._make_room(now_ms)
+        self.make_room(now_ms)
         return entry
 
     def restore(self, entry: Remembered) -> None:
         """One from before a start: the caller gives them in their order."""
         assert entry.key not in self._entries, "a repeat is not remembered again"
+        entry.is_in_window = True
         self._entries[entry.key] = entry
+        self._order.append(entry)
         self._may_expire = self._may_expire or entry.expires_at_ms != 0
 
     def forget(self, entry: Remembered) -> None:
         """Whether or not it is still there."""
-        if self._entries.get(entry.key) is not entry:
+        if not entry.is_in_window:
             return
+        entry.is_in_window = False
         del self._entries[entry.key]
+        self._tidy()
         if self._on_gone is not None:
             self._on_gone(entry)
 
@@ -117,18 +129,29 @@ class Window:
 
     def entries(self) -> list[Remembered]:
         """Oldest first."""
-        return list(self._entries.values())
+        return [entry for entry in self._order if entry.is_in_window]
 
-    def _make_room(self, now_ms: int) -> None:
-        """The newest stays, whatever its time to live."""
+    def make_room(self, now_ms: int) -> None:
+        """Forget what is too old, or too many; the newest stays, whatever its time to live."""
         while len(self._entries) > 1:
             is_full = self._size_max is not None and len(self._entries) > self._size_max
             if not is_full and not self._may_expire:
                 return
-            oldest = self._entries[next(iter(self._entries))]
+            oldest = self._order[0]
             if not is_full and not _is_over(oldest, now_ms):
                 return
             self.forget(oldest)
+
+    def _tidy(self) -> None:
+        """Let go of entries that have gone: the first ones, or all once they are the majority."""
+        order = self._order
+        while order:
+            first = order[0]
+            if first.is_in_window:
+                break
+            order.popleft()
+        if len(order) > 2 * len(self._entries) + GONE_IDS_MIN:
+            self._order = deque(self.entries())
 
 
 def _is_over(entry: Remembered, now_ms: int) -> bool:

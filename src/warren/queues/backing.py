@@ -63,11 +63,13 @@ them, and has the table of those that a rule does not concern.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from warren.queues.backing_figures import BackingFigures
 from warren.queues.boundary import Publisher
 from warren.wire.codec import Message, QueuedMessage
+
+EMBEDS_ALL: Final = 1 << 62
 
 
 class BackingQueue:
@@ -91,6 +93,18 @@ class BackingQueue:
         The queue must be empty. `queued` gets its sequence number here. Returns TAKEN or PENDING.
         """
         raise NotImplementedError
+
+    def publish_along(
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        """`publish_delivered`, to every node together with what was published before it."""
+        return self.publish_delivered(queued, publisher, sequence)
+
+    def before_batch(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called before other nodes get what was published, to publish along with it.
+
+        A backing that knows of no other nodes never calls it.
+        """
 
     def fetch(self, ack_required: bool) -> QueuedMessage | None:
         """Take the head: unacknowledged until `ack` or `requeue`, or for good."""
@@ -208,6 +222,10 @@ class Level(BackingQueue):
 
     next_sequence: int
     """The number that the next message gets."""
+
+    def embeds_below(self) -> int:
+        """Number of bytes from which on a message is kept elsewhere than the messages around it."""
+        return EMBEDS_ALL
 
     def items(self) -> Iterable[tuple[int, Level]]:
         return [(0, self)]

@@ -11,11 +11,12 @@ refused. A refused message's id is forgotten, since its publisher will send it a
 
 **What is remembered after a crash or a promotion.** The ids of the first kind are those of the
 messages that are there, so they are read from these. Those of the second kind are kept beside the
-messages (`id_keeping`): written after the message and in the same turn, and both must be safe
-before the publisher hears of it. An end between the two leaves messages whose ids are missing,
-never ids whose messages are: so the newest messages, behind the last one that an id names, are
-looked at as well. Whichever it is, the queue first learns its ids (`_recall`); what is published
-meanwhile waits, and nothing is delivered.
+messages, many in one record (`id_pack`): written after the messages, when the turn of the loop ends
+or the record is full, and both must be safe before a publisher hears of it. Mirrors get the record
+in one batch with the messages. An end between the two leaves messages whose ids are missing, never
+ids whose messages are: so the newest messages, behind the last one that an id names, are looked at
+as well. Whichever it is, the queue first learns its ids (`_recall`); what is published meanwhile
+waits, and nothing is delivered.
 """
 
 from __future__ import annotations
@@ -24,18 +25,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from warren.model.deduplication import WINDOW_IDS_DEFAULT, Remembered, Window
+from warren.model.logs import EventLog
 from warren.model.records import QueueRecord
 from warren.queues.backing import BackingQueue
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Answer, Publisher
+from warren.queues.fate import Fate, new_fate
 from warren.queues.host import QueueHost
-from warren.queues.id_keeping import (
-    IDS_LEVEL,
-    NOWHERE,
-    IdKeepingBacking,
-    Place,
-    entry_of,
-    record_of,
-)
+from warren.queues.id_keeping import IDS_LEVEL, NOWHERE, IdKeepingBacking
+from warren.queues.id_pack import IdPack
+from warren.queues.id_records import MalformedIds, ids_of
 from warren.queues.message_id import id_of
 from warren.queues.queue import Queue
 from warren.queues.settings import QueueSettings
@@ -45,54 +43,7 @@ LOOK_MESSAGES: Final = 1_024
 LOOK_BYTES: Final = 4 * 1_048_576
 """Read at once from a queue whose ids are to be learnt."""
 
-
-class Fate:
-    """What becomes of a message with an id, for all who published it: the publisher of it.
-
-    There is one while the message, or the record of its id, is not safe. Mostly one publisher
-    waits for that, so there is no list until there is another.
-    """
-
-    def __init__(self, queue: DeduplicatingQueue, entry: Remembered, origin: str | None) -> None:
-        self.origin = origin
-        """Of the first publisher, if that is another node."""
-        self.entry = entry
-        self.unsafe = 2
-        """The message, the record of its id, and while it is being published, that it is."""
-        self._queue = queue
-        self._publisher: Publisher | None = None
-        self._sequence = 0
-        self._others: list[tuple[Publisher, int]] = []
-
-    def wait(self, publisher: Publisher | None, sequence: int) -> int:
-        if publisher is None or self.unsafe == 0:
-            return TAKEN
-        if self._publisher is None:
-            self._publisher, self._sequence = publisher, sequence
-        else:
-            self._others = [*self._others, (publisher, sequence)]
-        return PENDING
-
-    def confirmed(self, sequence: int) -> None:
-        if self.unsafe == 0:
-            return
-        self.unsafe -= 1
-        if self.unsafe == 0:
-            self._queue.settled(self)
-            if self._publisher is not None:
-                self._publisher.confirmed(self._sequence)
-            for publisher, number in self._others:
-                publisher.confirmed(number)
-
-    def rejected(self, sequence: int) -> None:
-        if self.unsafe == 0:
-            return
-        self.unsafe = 0
-        self._queue.refused(self)
-        if self._publisher is not None:
-            self._publisher.rejected(self._sequence)
-        for publisher, number in self._others:
-            publisher.rejected(number)
+_log = EventLog("queue")
 
 
 class DeduplicatingQueue(Queue):
@@ -122,8 +73,12 @@ class DeduplicatingQueue(Queue):
         self._window = Window(size_max, ttl_ms, self._forgotten)
         self._fates: dict[bytes, Fate] = {}
         """Of ids whose messages are not safe."""
-        self._records: dict[bytes, QueuedMessage] = {}
-        """Of ids that are kept."""
+        self._packs: dict[int, IdPack] = {}
+        """By number, those that ids in the window are kept in."""
+        self._pack: IdPack | None = None
+        """The one that takes ids now, and is not written yet."""
+        self._pack_number = 0
+        self._is_turn_open = False
         self.is_recalling = bool(keeper.ids_ready or keeper.length)
         self._named: dict[int, int] = {}
         """By level, the newest message that an id names."""
@@ -153,7 +108,8 @@ class DeduplicatingQueue(Queue):
             return TAKEN if first is None else first.wait(publisher, sequence)
         entry = self._window.add(key, now_ms)
         origin = None if publisher is None else publisher.origin
-        fate = self._fates[key] = Fate(self, entry, origin)
+        fate = new_fate(self._fates, self._window, entry, origin)
+        self._fates[key] = fate
         outcome = self._publish_first(fate, message, sequence, redelivered)
         return REJECTED if outcome == REJECTED else fate.wait(publisher, sequence)
 
@@ -166,45 +122,79 @@ class DeduplicatingQueue(Queue):
 
     def _publish_first(self, fate: Fate, message: Message, sequence: int, redelivered: bool) -> int:
         """Publish the first message with an id; REJECTED, or `fate` says when it is safe."""
-        entry = fate.entry
-        taken, place = self.keeper.taken, self.keeper.next_place(message)
+        keeper = self.keeper
+        taken = keeper.taken
+        fate.level = keeper.level_number(message)
+        fate.number = keeper.next_sequence_of(message)
+        if self._is_windowed and not self._is_turn_open:
+            # Before the message, so that both are in the batch that begins when the turn ends.
+            self._is_turn_open = True
+            self._spawn(self._end_turn())
         outcome = self._publish_any(message, fate, sequence, redelivered)
         if outcome == REJECTED or fate.unsafe == 0:
-            self.refused(fate)
+            fate.refused()
             return REJECTED
         if outcome == TAKEN:
             fate.unsafe -= 1
-        if self._is_windowed:
-            self._keep_id(fate, message, NOWHERE if self.keeper.taken == taken else place)
-        elif self.keeper.taken == taken:
-            self._window.forget(entry)  # it has gone already
+        is_gone = keeper.taken == taken
+        if not self._is_windowed:
+            if is_gone:
+                self._window.forget(fate.entry)
+        else:
+            if is_gone:
+                fate.level, fate.number = NOWHERE
+            self._keep_id(fate, message.properties.persistent)
         fate.unsafe -= 1
         if fate.unsafe == 0:
-            self.settled(fate)
+            fate.settled()
         return TAKEN
 
-    def _keep_id(self, fate: Fate, message: Message, place: Place) -> None:
-        """Mirrors are told in the same batch, and a master answers for the whole of it."""
-        entry = fate.entry
+    def _keep_id(self, fate: Fate, is_persistent: bool) -> None:
+        """Put the id into the pack, for which its publishers wait, too."""
+        pack = self._pack
+        if pack is not None and pack.is_persistent != is_persistent:
+            self._write_pack()
+            pack = None
+        if pack is None:
+            pack = self._new_pack(is_persistent)
+            self._pack = pack
+            self.backing.before_batch(self._write_pack)
+        pack.add(fate)
+        if pack.is_full:
+            self._write_pack()
+
+    def _new_pack(self, is_persistent: bool) -> IdPack:
+        self._pack_number += 1
+        pack = IdPack(self._pack_number, is_persistent, self.keeper.ids_embedded_below())
+        self._packs[self._pack_number] = pack
+        return pack
+
+    async def _end_turn(self) -> None:
+        self._is_turn_open = False
+        self._write_pack()
+
+    def _write_pack(self) -> None:
+        """Have the ids kept that came since the last time.
+
+        Mirrors are told in the same batch as of the messages, and a master answers for all of it.
+        """
+        pack, self._pack = self._pack, None
+        if pack is None:
+            return
+        if self.is_deleted or pack.left == 0:
+            del self._packs[pack.number]
+            pack.confirmed(0)
+            return
+        pack.record = QueuedMessage(pack.message(), 0, 0)
         is_alone = self.backing is self.keeper
-        record = QueuedMessage(record_of(entry, place, message.properties.persistent), 0, 0)
-        self._records[entry.key] = record
-        outcome = self.backing.publish_delivered(record, fate if is_alone else None, 0)
-        if is_alone and outcome == PENDING:
-            fate.unsafe += 1
-
-    def settled(self, fate: Fate) -> None:
-        """Nobody need wait for it any more."""
-        if self._fates.get(fate.entry.key) is fate:
-            del self._fates[fate.entry.key]
-
-    def refused(self, fate: Fate) -> None:
-        self.settled(fate)
-        self._window.forget(fate.entry)
+        outcome = self.backing.publish_along(pack.record, pack if is_alone else None, 0)
+        if outcome == TAKEN or not is_alone:
+            pack.confirmed(0)
 
     def id_records(self) -> list[QueuedMessage]:
         """What the queue has of its backing, as a client has what it has not acknowledged."""
-        return list(self._records.values())
+        self._write_pack()
+        return [pack.record for pack in self._packs.values() if pack.record is not None]
 
     def _left(self, message: Message) -> None:
         key = id_of(message)
@@ -213,8 +203,17 @@ class DeduplicatingQueue(Queue):
             self._window.forget(entry)
 
     def _forgotten(self, entry: Remembered) -> None:
-        record = self._records.pop(entry.key, None)
-        if record is not None and not self.is_deleted:
+        """Let go of a record when none of its ids is remembered."""
+        pack = self._packs.get(entry.pack)
+        if pack is None:
+            return
+        pack.left -= 1
+        if pack.left == 0 and pack.record is not None:
+            self._drop(pack.number, pack.record)
+
+    def _drop(self, number: int, record: QueuedMessage) -> None:
+        del self._packs[number]
+        if not self.is_deleted:
             self.backing.ack([record])
 
     # Learning the ids.
@@ -227,16 +226,19 @@ class DeduplicatingQueue(Queue):
             record = self.backing.fetch(True)
             if record is None:
                 return False
-            entry, (level, sequence) = entry_of(record.message)
-            self._learn(entry, record)
-            self._named[level] = max(sequence, self._named.get(level, sequence))
+            self._learn_record(record)
         if not self._is_looking:
             self._is_looking = True
             self._spawn(self._look())
         return False
 
     async def _look(self) -> None:
-        await (self._look_at_newest() if self._is_windowed else self._look_through())
+        if self._is_windowed:
+            self._window.make_room(self.host.clock.now_ms())
+            await self._look_at_newest()
+            self._write_pack()
+        else:
+            await self._look_through()
         if not self.is_deleted:
             self._recalled()
             self.loaded()
@@ -250,8 +252,8 @@ class DeduplicatingQueue(Queue):
                 break
             offset += len(found)
             for key in map(id_of, [queued.message for queued in found]):
-                if key is not None:
-                    self._learn(Remembered(key, 0), None)
+                if key is not None and self._window.find(key, 0) is None:
+                    self._window.restore(Remembered(key, 0))
 
     async def _look_at_newest(self) -> None:
         """From the end of each level back to the message that an id names."""
@@ -271,18 +273,31 @@ class DeduplicatingQueue(Queue):
         key, now_ms = id_of(queued.message), self.host.clock.now_ms()
         if key is None or self.is_deleted or self._window.find(key, now_ms) is not None:
             return
-        entry = self._window.add(key, now_ms)
-        place, persistent = (level, queued.sequence), queued.message.properties.persistent
-        record = self._records[key] = QueuedMessage(record_of(entry, place, persistent), 0, 0)
-        self.backing.publish_delivered(record, None, 0)
+        fate = new_fate(self._fates, self._window, self._window.add(key, now_ms), None)
+        fate.level, fate.number = level, queued.sequence
+        fate.unsafe = 0  # but for the pack
+        self._keep_id(fate, queued.message.properties.persistent)
 
-    def _learn(self, entry: Remembered, record: QueuedMessage | None) -> None:
-        if self._window.find(entry.key, 0) is None:
+    def _learn_record(self, record: QueuedMessage) -> None:
+        """Ids in the order in which they came; of one that comes twice the later one counts."""
+        pack = self._new_pack(record.message.properties.persistent)
+        try:
+            ids = ids_of(record.message)
+        except MalformedIds as error:
+            _log.error("remembered ids damaged", queue=str(self.record), problem=error)
+            ids = []
+        for entry, (level, sequence) in ids:
+            former = self._window.find(entry.key, 0)
+            if former is not None:
+                self._window.forget(former)
+            entry.pack = pack.number
+            pack.left += 1
             self._window.restore(entry)
-            if record is not None:
-                self._records[entry.key] = record
-        elif record is not None:
-            self.backing.ack([record])
+            self._named[level] = max(sequence, self._named.get(level, sequence))
+        if pack.left:
+            pack.record = record
+        else:
+            self._drop(pack.number, record)
 
     def _recalled(self) -> None:
         self.is_recalling = False
@@ -327,6 +342,8 @@ class DeduplicatingQueue(Queue):
 
     def stop(self) -> None:
         Queue.stop(self)
+        self._write_pack()
+        self._fates.clear()
         held, self._held = self._held, []
         for _, publisher, sequence, _ in held:
             if publisher is not None:

@@ -1,22 +1,15 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
-from warren.model.deduplication cimport Remembered
 from warren.queues.backing cimport Level
+from warren.queues.id_records cimport is_id
 from warren.queues.priority_backing cimport PriorityBacking
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
-
-cdef bytes _ROUTE
-
-
-cpdef MessageType record_of(Remembered entry, tuple place, bint persistent)
-cpdef bint is_id(MessageType message) except -1
 
 
 cdef class IdKeepingBacking(PriorityBacking):
     cdef public object on_left
     cdef public uint64_t taken
     cdef Level _ids
-    cpdef tuple next_place(self, MessageType message)
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,
     ) except -1

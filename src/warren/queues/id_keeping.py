@@ -1,11 +1,12 @@
 """The backing of a queue that deduplicates: its messages, and beside them the ids it remembers.
 
-The ids are messages themselves, of a level of their own above all priorities, so that whatever is
-done for messages is done for them: they are written in the same journal, read back at a start,
-told to mirrors in the same batches and synchronised. A mirror that is promoted has them.
+The ids are messages themselves, some to each (`id_records`), of a level of their own above all
+priorities, so that whatever is done for messages is done for them: they are written in the same
+journal, read back at a start, told to mirrors in the same batches and synchronised. A mirror that
+is promoted has them.
 
-An id's message is, without exception, delivered, to the queue, which never acknowledges it unless
-the id is to be forgotten. So the level is empty as far as anybody can see, and of what is counted
+Such a message is, without exception, delivered, to the queue, which never acknowledges it unless
+its ids are to be forgotten. So the level is empty as far as anybody can see, and of what is counted
 here nothing counts ids. Only after a start or a promotion they are all ready again: then they are
 what `fetch` gives first, and until the queue has taken them back it gives nothing to anybody.
 """
@@ -13,45 +14,19 @@ what `fetch` gives first, and until the queue has taken them back it gives nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final
 
-from warren.model.deduplication import Remembered
 from warren.queues.backing import Level
 from warren.queues.boundary import Publisher
+from warren.queues.id_records import Place, is_id
 from warren.queues.priority_backing import PriorityBacking
-from warren.wire.codec import Message, PropertyBlock, QueuedMessage
-from warren.wire.properties import Properties, encode_properties
+from warren.wire.codec import Message, QueuedMessage
 
 IDS_LEVEL: Final = 256
 """Above PRIORITY_MAX."""
 
-_ROUTE = b"\x01\xff\x00"
-"""An exchange whose name is not UTF-8: nothing that a client publishes can have come that way."""
-_PERSISTENT = PropertyBlock(encode_properties(Properties(delivery_mode=2)))
-_TRANSIENT = PropertyBlock(encode_properties(Properties()))
-_HEAD: Final = Struct(">qHQ")
-"""When it expires; the level of the message that it came with, and its number there."""
-
-Place: TypeAlias = tuple[int, int]
 NOWHERE: Final[Place] = (IDS_LEVEL, 0)
 """Of a message that was gone as soon as it came."""
-
-
-def record_of(entry: Remembered, place: Place, persistent: bool) -> Message:
-    """An id as a message, to be kept as safe as the message that it came with."""
-    body = _HEAD.pack(entry.expires_at_ms, *place) + entry.key
-    return Message(_ROUTE, _PERSISTENT if persistent else _TRANSIENT, body)
-
-
-def entry_of(record: Message) -> tuple[Remembered, Place]:
-    body = bytes(record.body)
-    expires_at_ms, level, sequence = _HEAD.unpack_from(body)
-    return Remembered(body[_HEAD.size :], expires_at_ms), (level, sequence)
-
-
-def is_id(message: Message) -> bool:
-    return message.route_key == _ROUTE
 
 
 class IdKeepingBacking(PriorityBacking):
@@ -66,12 +41,12 @@ class IdKeepingBacking(PriorityBacking):
 
     @property
     def ids_ready(self) -> int:
-        """How many the queue has yet to take back."""
+        """How many records of ids the queue has yet to take back."""
         return 0 if self._ids is None else self._ids.length
 
-    def next_place(self, message: Message) -> Place:
-        """Where the message goes if it comes now."""
-        return self.level_number(message), self.next_sequence_of(message)
+    def ids_embedded_below(self) -> int:
+        """Records of ids that are shorter are safe in their turn, after what was published."""
+        return self.level(IDS_LEVEL).embeds_below()
 
     def publish(
         self, message: Message, expires_at_ms: int, publisher: Publisher | None, sequence: int

@@ -7,13 +7,12 @@ An id that is anything but text is rare, and is decoded with all the rest.
 
 from __future__ import annotations
 
-from typing import Final
-
 from warren.model.deduplication import DEDUPLICATION_HEADER, key_of, key_of_text
 from warren.wire.codec import Message
 from warren.wire.properties import MalformedProperties, decode_properties
 
-_HEADER: Final = DEDUPLICATION_HEADER.encode()
+_HEADER = DEDUPLICATION_HEADER.encode()
+_HEADER_BYTES = len(_HEADER)
 _CONTENT_TYPE = 0x8000
 _CONTENT_ENCODING = 0x4000
 _HEADERS = 0x2000
@@ -39,7 +38,7 @@ _SIZES = _value_sizes()
 def id_of(message: Message) -> bytes | None:
     block = message.properties
     raw = block.raw
-    if not block.flags & _HEADERS or _HEADER not in raw:
+    if not block.flags & _HEADERS:
         return None
     return _decoded(raw) if block.is_malformed else _found(raw, block.flags)
 
@@ -57,7 +56,7 @@ def _found(raw: bytes, flags: int) -> bytes | None:
         name = at + 1
         at = name + raw[at]
         size = _SIZES[raw[at]]
-        if at - name == len(_HEADER) and raw.startswith(_HEADER, name):
+        if at - name == _HEADER_BYTES and _is_header(raw, name):
             if raw[at] != _TEXT:
                 return _decoded(raw)
             return key_of_text(raw[at + 5 : at + 5 + _length(raw, at + 1)])
@@ -65,6 +64,16 @@ def _found(raw: bytes, flags: int) -> bytes | None:
             return _decoded(raw)
         at += 5 + _length(raw, at + 1) if size == _HAS_LENGTH else 1 + size
     return None
+
+
+def _is_header(raw: bytes, at: int) -> bool:
+    """Byte by byte: the .pxd makes that cheaper than a slice, which would be an object."""
+    place = 0
+    while place < _HEADER_BYTES:
+        if raw[at + place] != _HEADER[place]:
+            return False
+        place += 1
+    return True
 
 
 def _length(raw: bytes, at: int) -> int:

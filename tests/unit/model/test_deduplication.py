@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.model.deduplication import KEY_BYTES_MAX, Remembered, Window, key_of
+from warren.model.deduplication import GONE_IDS_MIN, KEY_BYTES_MAX, Remembered, Window, key_of
 from warren.model.fields import Field
 
 
@@ -122,3 +122,14 @@ def test_a_window_is_the_newest_ids_whose_time_is_not_up(
             model.pop(0)
         assert [entry.key for entry in window.entries()] == [each for each, _ in model]
     assert added == len(window) + len(gone)
+
+
+def test_ids_that_go_before_older_ones_leave_no_trace() -> None:
+    """The oldest may stay for ever: what has gone behind it must not add up."""
+    window = Window(None, None)
+    oldest = window.add(b"oldest", 0)
+    for number in range(10 * GONE_IDS_MIN):
+        window.forget(window.add(b"%d" % number, 0))
+        assert len(window._order) <= GONE_IDS_MIN + 3
+    newest = window.add(b"newest", 0)
+    assert window.entries() == [oldest, newest]

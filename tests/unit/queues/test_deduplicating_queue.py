@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Iterator
+from struct import Struct
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,6 +18,7 @@ from warren.queues.consumers import Consumer
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.delivery import Deliveries, TurnClock
 from warren.queues.id_keeping import IDS_LEVEL, IdKeepingBacking
+from warren.queues.id_records import pack_of
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.settings import Overflow, QueueSettings
 from warren.wire.codec import Message, OutputBuffer, PropertyBlock, QueuedMessage
@@ -77,7 +79,10 @@ class Client:
 
 
 class World:
+    made: ClassVar[list[World]] = []
+
     def __init__(self, settings: QueueSettings, is_slow: bool = False) -> None:
+        self.made.append(self)
         self.host = RecordingHost()
         self.settings = settings
         self.levels: dict[int, Disk] = {}
@@ -118,9 +123,19 @@ class World:
         self.queue.loaded()
 
     def finish_work(self) -> None:
-        for coroutine in self.work:
-            asyncio.run(coroutine)
-        self.work.clear()
+        """What was begun in the background; the turn of the loop ends, too."""
+        while self.work:
+            asyncio.run(self.work.pop(0))
+
+
+@pytest.fixture(autouse=True)
+def finished_turns() -> Iterator[None]:
+    """Turns of the loop that a test does not end are ended for it."""
+    yield
+    for world in World.made:
+        for coroutine in world.work:
+            coroutine.close()
+    World.made.clear()
 
 
 def with_id(key: str | None) -> Message:
@@ -226,13 +241,14 @@ def test_ids_are_no_messages_to_anybody() -> None:
     assert world.queue.backing.unacked_count == 0
     assert world.queue.backing.figures().ready == 3
     assert world.queue.backing.figures().unacked == 0
-    assert len(world.queue.id_records()) == 2
-    assert dict(world.queue.keeper.items())[IDS_LEVEL].unacked_count == 2
+    assert len(world.queue.id_records()) == 1
+    assert dict(world.queue.keeper.items())[IDS_LEVEL].unacked_count == 1
 
 
 def test_a_publisher_hears_when_message_and_id_are_safe() -> None:
     world, client = World(WINDOW_OF_TWO, is_slow=True), Client()
     assert world.publish("a", client, 1) == PENDING
+    world.finish_work()
     world.levels[0].sync()
     assert client.acks == []
     world.levels[IDS_LEVEL].sync()
@@ -299,6 +315,7 @@ def test_ids_that_were_not_written_in_time_are_those_of_the_newest_messages() ->
     world = World(WINDOW_OF_TWO)
     for key in "abcd":
         world.publish(key)
+        world.finish_work()
     world.restart(unwritten=1)
     world.finish_work()
     for key in "dcba":
@@ -332,3 +349,104 @@ def test_publishers_that_wait_are_refused_when_the_queue_moves_away() -> None:
     world.queue.stop()
     world.finish_work()
     assert client.nacks == [1]
+
+
+def test_the_ids_of_a_turn_are_one_record() -> None:
+    world = World(QueueSettings(deduplicates=True, window_size=1_000))
+    for number in range(50):
+        world.publish(f"{number}")
+    world.finish_work()
+    assert len(world.queue.id_records()) == 1
+    world.publish("50")
+    assert len(world.queue.id_records()) == 2
+
+
+def test_a_record_of_ids_goes_with_the_last_of_them() -> None:
+    world = World(QueueSettings(deduplicates=True, window_size=4))
+    for keys in ("abc", "def", "g"):
+        for key in keys:
+            world.publish(key)
+        world.finish_work()
+    assert len(world.queue.id_records()) == 2, "of the first record no id is left"
+    world.restart()
+    world.finish_work()
+    for key in "defg":
+        assert world.publish(key) == TAKEN
+    assert world.queue.duplicates == 4
+    world.publish("c")
+    assert world.queue.duplicates == 4
+
+
+def test_ids_that_were_forgotten_do_not_come_back_with_their_record() -> None:
+    world = World(QueueSettings(deduplicates=True, window_size=3))
+    for keys in ("abc", "de"):
+        for key in keys:
+            world.publish(key)
+        world.finish_work()
+    world.queue.purge()
+    world.restart()
+    world.finish_work()
+    for key in "ab":
+        world.publish(key)
+    assert (world.queue.duplicates, world.queue.message_count) == (0, 2)
+
+
+def test_of_an_id_that_was_kept_twice_the_later_one_counts() -> None:
+    """A record is kept though the time of its first id is up, which has come again since."""
+    world = World(QueueSettings(deduplicates=True, window_ttl_ms=1_000))
+    world.publish("a")
+    world.host.clock.advance(500)
+    world.publish("b")
+    world.finish_work()
+    world.host.clock.advance(600)
+    world.publish("a")
+    world.finish_work()
+    world.restart()
+    world.finish_work()
+    world.host.clock.advance(900)
+    world.publish("a")
+    assert world.queue.duplicates == 1
+
+
+def test_an_id_whose_message_was_refused_is_not_kept() -> None:
+    world, client = World(QueueSettings(deduplicates=True, window_size=9), is_slow=True), Client()
+    world.publish("a", client, 1)
+    world.publish("b", client, 2)
+    world.levels[0].fail()
+    world.publish("c", client, 3)
+    world.finish_work()
+    world.levels[0].sync()
+    world.levels[IDS_LEVEL].sync()
+    assert (client.nacks, client.acks) == ([1, 2], [3])
+    world.queue.purge()
+    world.restart()
+    world.finish_work()
+    for key in "abc":
+        world.publish(key)
+    assert world.queue.duplicates == 1
+
+
+def test_publishers_wait_no_longer_when_the_queue_is_deleted() -> None:
+    world, client = World(WINDOW_OF_TWO), Client()
+    assert world.publish("a", client, 1) == PENDING
+    world.queue.delete()
+    assert client.acks == [1]
+
+
+def test_ids_of_former_versions_are_known_and_damaged_ones_passed_over() -> None:
+    world = World(QueueSettings(deduplicates=True, window_size=10))
+    world.publish("new")
+    world.finish_work()
+    properties = world.queue.id_records()[0].message.properties
+    route = world.queue.id_records()[0].message.route_key
+    former = Struct(">qHQ").pack(0, 0, 0) + b"sold"
+    for body in (former, b"", b"\xff" * 8, pack_of([b"sx"], [0, 0, 0, 2], True).body[:-1]):
+        record = QueuedMessage(Message(route, properties, body), 0, 0)
+        world.queue.keeper.publish_delivered(record, None, 0)
+        world.queue.keeper.requeue([record])
+    world.restart()
+    world.finish_work()
+    for key in ("new", "old", "x"):
+        world.publish(key)
+    assert world.queue.duplicates == 2
+    assert len(world.queue.id_records()) == 3

@@ -34,6 +34,8 @@ cdef class MasterBacking(BackingQueue):
     cdef public bint is_promoted
     cdef public bint is_leaving
     cdef list _complete_batches
+    cdef object _before_batch
+    cdef bint _is_closing_batch
     @cython.locals(outcome=int, place=Py_ssize_t)
     cpdef int publish(
         self, MessageType message, int64_t expires_at_ms, object publisher, uint64_t sequence,

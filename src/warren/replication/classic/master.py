@@ -14,7 +14,7 @@ here (`coverage`), and whoever lacks nothing any more can be taken into the in-s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from warren.queues.backing import BackingQueue, Level
 from warren.queues.backing_figures import BackingFigures
@@ -34,6 +34,7 @@ from warren.replication.classic.message_frames import encode_messages
 from warren.replication.classic.mirror import Mirror
 from warren.replication.classic.outbox import MANY_MESSAGES, NOW, SOON, Outbox
 from warren.replication.classic.own_deliveries import own_deliveries
+from warren.replication.classic.ring import Ring
 from warren.replication.classic.under_way import UnderWay
 from warren.storage.queue.replication import offer_again
 from warren.storage.queue.variable_queue import VariableQueue
@@ -43,24 +44,6 @@ MESSAGE_BYTES: Final = 512
 """What a message counts besides its body."""
 BATCH_BYTES_MAX: Final = 262_144
 """A batch that is larger goes out before the turn ends, so that mirrors begin to work on it."""
-
-
-class Ring(Protocol):
-    """How a master reaches its mirrors."""
-
-    def broadcast(self, payload: bytes) -> None: ...
-
-    def flush_due(self, master: MasterBacking, urgency: int) -> None:
-        """Have `flush` called when it is so urgent: see `outbox`."""
-        ...
-
-    def covered(self, member: str) -> None:
-        """The member lacks nothing any more."""
-        ...
-
-    def refused(self) -> bool:
-        """The disk here takes nothing: True if a mirror is about to lead, and answers."""
-        ...
 
 
 class MasterBacking(BackingQueue):
@@ -95,6 +78,8 @@ class MasterBacking(BackingQueue):
         self.is_leaving = False
         """What nobody waits for is kept, too, until it is everywhere."""
         self._complete_batches: list[Batch] = []
+        self._before_batch: Callable[[], None] | None = None
+        self._is_closing_batch = False
         self._count()
 
     # What a queue asks of it.
@@ -136,12 +121,25 @@ class MasterBacking(BackingQueue):
         self._count()
         return outcome
 
+    def publish_along(
+        self, queued: QueuedMessage, publisher: Publisher | None, sequence: int
+    ) -> int:
+        """`publish_delivered`, in one batch with all that was published before, however large."""
+        self._is_closing_batch = True
+        try:
+            return self.publish_delivered(queued, publisher, sequence)
+        finally:
+            self._is_closing_batch = False
+
+    def before_batch(self, tell: Callable[[], None]) -> None:
+        self._before_batch = tell
+
     def mark_redelivered(self, message: Message) -> None:
         self.inner.mark_redelivered(message)
 
     def _tell(self, message: Message, expires_at_ms: int) -> int:
         """Note it for the mirrors, under the number that it is about to get; its level."""
-        if self.outbox.size > BATCH_BYTES_MAX:
+        if self.outbox.size > BATCH_BYTES_MAX and not self._is_closing_batch:
             # Not once the message is in it: alone, this node might confirm the batch at once.
             self.flush()
         size = len(message.body) + MESSAGE_BYTES
@@ -360,6 +358,8 @@ class MasterBacking(BackingQueue):
     def flush(self) -> None:
         """Tell the mirrors what this turn brought."""
         if not self.outbox.is_empty and not self.is_deposed:
+            if self._before_batch is not None:
+                self._before_batch()
             self._broadcast(self.outbox.take(self.number + 1))
 
     def _tell_all(self, instruction: Instruction) -> None:

@@ -20,10 +20,11 @@ from typing import Any, cast
 from warren.model.logs import EventLog
 from warren.queues.boundary import PENDING, REJECTED, TAKEN, Publisher
 from warren.replication.classic.batch import NOBODY, Batch, Unconfirmed
-from warren.replication.classic.master import MasterBacking, Ring
+from warren.replication.classic.master import MasterBacking
 from warren.replication.classic.mirror import Mirror
 from warren.replication.classic.outbox import NOW
 from warren.replication.classic.retained import RetainedMessages
+from warren.replication.classic.ring import Ring
 from warren.replication.stream.stream_instructions import (
     Began,
     Chunk,

@@ -67,7 +67,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from warren.flow.states import FlowRecord
-from warren.queues.backing import Level
+from warren.queues.backing import EMBEDS_ALL, Level
 from warren.storage.index.index_records import EMBEDDED
 from warren.storage.index.states import (
     JOURNALED,
@@ -176,6 +176,9 @@ class MessageTiers(Level):
             self.index.debtor = self.flow
             self.index.is_patient = self.is_patient
         return cast("QueueIndexClient", self.index)
+
+    def embeds_below(self) -> int:
+        return self.indexed().embed_below if self.is_durable else EMBEDS_ALL
 
     def set_patient(self, is_patient: bool) -> None:
         self.is_patient = is_patient

@@ -22,6 +22,9 @@ class QueueIndexClient(Protocol):
     debtor: Any
     is_patient: bool
 
+    @property
+    def embed_below(self) -> int: ...
+
     def commit(self) -> None: ...
 
     def publish(self, queued: QueuedMessage) -> None: ...
