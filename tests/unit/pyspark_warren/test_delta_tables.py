@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +27,8 @@ from pyspark_warren.lake.delta import (
     ForeignCheckpoint,
     LakeTakenOver,
 )
-from pyspark_warren.lake.opening import LakeFormat, OtherLayout
+from pyspark_warren.lake.opening import LakeFormat, OtherLayout, find_table
+from pyspark_warren.lake.plain import PlainTable
 from pyspark_warren.lake.schemas import SchemaDiffers
 from pyspark_warren.lake.storage import Storage
 from pyspark_warren.lake.upkeep import Upkeep, compact, vacuum
@@ -324,6 +326,25 @@ def test_a_lake_is_not_taken_for_one_of_another_format(tmp_path: Path) -> None:
     (old / "_commits").mkdir(parents=True)
     with pytest.raises(OtherLayout, match="warren pipeline convert --lake"):
         LakeFormat(Storage.of(str(old))).open(MESSAGES, SCHEMA)
+
+
+def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path / MESSAGES, SCHEMA, partition_by=["queue"])
+    with pytest.raises(OtherLayout, match="is a Delta table by queue, and a lake's are by queue,"):
+        LakeFormat(Storage.of(str(tmp_path))).open(MESSAGES, SCHEMA)
+
+
+def test_a_machine_without_deltalake_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage.of(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(WarrenError, match=r"pip install 'pyspark-warren\[delta\]'"):
+        LakeFormat(storage).open(MESSAGES, SCHEMA)
+    plain, schema = LakeFormat(storage, "parquet").open(MESSAGES, SCHEMA)
+    assert isinstance(plain, PlainTable)
+    assert schema == SCHEMA
+    assert find_table(storage, MESSAGES) is None
 
 
 def test_rows_are_sorted_into_their_hours(tmp_path: Path) -> None:
