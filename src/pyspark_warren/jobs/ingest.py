@@ -174,7 +174,7 @@ class IngestOptions(BrokerOptions):
             return None
         columns = (self.z_order or "").split(",")
         chosen = tuple(column.strip() for column in columns if column.strip())
-        return Upkeep(Storage.of(self.lake), self.compact_files, chosen)
+        return Upkeep(Storage.of(self.lake), self.compact_files, chosen, self.compression)
 
     def source(self, parallelism: int) -> dict[str, str]:
         """As options of the source."""

@@ -45,6 +45,10 @@ class BatchWriter:
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Take one batch. Spark calls this for one batch at a time."""
+        with self.lake.storage.explained():
+            self._take(rows, number)
+
+    def _take(self, rows: DataFrame, number: int) -> None:
         if not self._query:
             self._begin(rows.sparkSession)
         batch = Batch(self._query, number, self.may_go_back)

@@ -46,7 +46,13 @@ class LakeFormat:
             If the lake was made by an earlier version, or in the other format.
         SchemaDiffers
             If the rows have columns or types that the table has not, and may not add them.
+        LakeUnavailable
+            If there is no access to the place.
         """
+        with self.storage.explained():
+            return self._open(name, rows)
+
+    def _open(self, name: str, rows: pa.Schema) -> tuple[LakeTable, pa.Schema]:
         self._check_layout(name)
         if self.table_format == "parquet":
             plain = PlainTable(self.storage, name)
@@ -108,10 +114,11 @@ class LakeFormat:
 
 
 def find_table(storage: Storage, name: str) -> LakeTable | None:
-    """Return a table that is there, whatever its format, to read it."""
-    filesystem, root = storage.open()
-    log = filesystem.get_file_info(f"{root}/{name}/_delta_log")
-    if log.type != fs.FileType.NotFound:  # without one, no package for Delta is needed
-        return DeltaLakeTable.open(storage, name)
-    plain = PlainTable(storage, name)
-    return plain if plain.schema is not None else None
+    """Return a table that is there, whatever its format, to read it. Raises LakeUnavailable."""
+    with storage.explained():
+        filesystem, root = storage.open()
+        log = filesystem.get_file_info(f"{root}/{name}/_delta_log")
+        if log.type != fs.FileType.NotFound:  # without one, no package for Delta is needed
+            return DeltaLakeTable.open(storage, name)
+        plain = PlainTable(storage, name)
+        return plain if plain.schema is not None else None

@@ -168,6 +168,26 @@ def test_rows_with_like_values_are_brought_together(tmp_path: Path) -> None:
     assert keys == [f"key.{number}" for number in range(3) for _ in range(6)]
 
 
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "uncompressed"])
+def test_files_are_put_together_in_the_compression_that_they_had(
+    tmp_path: Path, codec: str
+) -> None:
+    table, storage = new_table(tmp_path)
+    for number in range(2):
+        take(table, storage, number, rows_of(range(2 * number, 2 * number + 2)), codec)
+    before = codecs_in(table, tmp_path)
+    assert compact(table, files_min=2, compression=codec) == 2
+    after = codecs_in(table, tmp_path)
+    assert len(before) == 1
+    assert after == before
+    assert offsets_in(tmp_path) == list(range(4))
+
+
+def codecs_in(table: DeltaLakeTable, lake: Path) -> set[str]:
+    paths = [lake / MESSAGES / file.path for file in table.files()]
+    return {pq.read_metadata(path).row_group(0).column(0).compression for path in paths}
+
+
 def test_a_queue_whose_folder_no_file_system_takes_is_refused(tmp_path: Path) -> None:
     _, storage = new_table(tmp_path)
     with pytest.raises(WarrenError, match="file systems take 255"):
