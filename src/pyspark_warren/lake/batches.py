@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark_warren.lake.upkeep import Upkeep
 
 
+class LakeBehind(WarrenError):
+    """The lake lacks batches that its checkpoint counts as done."""
+
+
 @dataclass
 class BatchWriter:
     """Writes each batch into both tables, each once."""
@@ -55,12 +59,14 @@ class BatchWriter:
         missing = [table for table in self._tables.values() if not table.has(batch)]
         if not missing:
             return
+        self._check_order(batch)
         begun = time.time()
         written = self._write(rows, batch, [table.name for table in missing])
         self._check_age(number, time.time() - begun)
         for table in missing:
             files = [file for file in written if file.table == table.name]
-            if files:
+            # Of messages every batch is committed, so that none can be missed.
+            if files or table.name == MESSAGES:
                 table.commit(batch, files)
         if self.upkeep is not None:
             self.upkeep.count_batch()
@@ -71,6 +77,17 @@ class BatchWriter:
             columns = [column for column in whole if column.name not in PARTITION_COLUMNS]
             self._columns[name] = pa.schema(columns)
         self._query = query_id(spark, self.checkpoint)
+
+    def _check_order(self, batch: Batch) -> None:
+        """Refuse a batch if the lake lacks the one before: it would never come."""
+        newest = self._tables[MESSAGES].newest_batch(batch.query)
+        if batch.number > (0 if newest is None else newest + 1):
+            has = "none of them" if newest is None else f"those up to {newest}"
+            raise LakeBehind(
+                f"{self.checkpoint} says that {batch.number} batches are in the lake, and "
+                f"{self.lake.storage.url}/{MESSAGES} has {has}: it was deleted or restored, or is "
+                "another lake. Give it another checkpoint, which begins where the lake ends"
+            )
 
     def _check_age(self, number: int, age_s: float) -> None:
         """Refuse a batch whose files a vacuum may have deleted: no version had them yet."""
