@@ -32,9 +32,10 @@ from bench.ingesting import ingesting
 from bench.load import tool
 from bench.many import many
 from bench.many_mirrored import many_mirrored
+from bench.message_bodies import BODIES
 from bench.mirrored import mirrored
 from bench.paging import paging
-from bench.pipeline import ROWS, pipeline
+from bench.pipeline import PATHS, ROWS, pipeline
 from bench.remote import remote
 from bench.report import Table, write_markdown
 from bench.restart import restarts
@@ -103,6 +104,10 @@ def build_parser() -> argparse.ArgumentParser:
         help="of the messages of paging, fairness, and of the things of many (%(default)s)",
     )
     parser.add_argument("--rows", type=int, default=ROWS, help="of pipeline (%(default)s)")
+    parser.add_argument("--bodies", choices=BODIES, help="of pipeline (one after the other)")
+    parser.add_argument(
+        "--paths", nargs="+", choices=PATHS, default=PATHS, help="of pipeline (all of them)"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     parser.add_argument("--only", choices=sorted(STARTERS), help="measure one broker alone")
     return parser
@@ -144,10 +149,15 @@ def measure_all(options: argparse.Namespace, names: list[str], console: Console)
     if "idle" in names:
         tables.append(idle(starters, say))
     if "pipeline" in names:
-        tables.append(pipeline(options.rows, options.repeats, say))
+        tables += pipelines(options, say)
     if "ingest" in names:
         tables.append(ingesting(options.ingest_messages, say))
     return tables + measure_clusters(options, names, starters, say)
+
+
+def pipelines(options: argparse.Namespace, say: Callable[[str], None]) -> list[Table]:
+    chosen = [options.bodies] if options.bodies else BODIES
+    return [pipeline(options.rows, options.repeats, say, kind, options.paths) for kind in chosen]
 
 
 def measure_clusters(

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from bench.brokers import warren
-from bench.pipeline import STREAM, Bench, declare, publish, write_noise
+from bench.message_bodies import write_bodies
+from bench.pipeline import STREAM, Bench, declare, publish
 from bench.report import Table, rate
 from bench.spark_session import cpu_s_of_tree, memory_mib_of_tree, spark_pid, spark_session
 
@@ -77,7 +78,7 @@ def ingesting(messages: int, say: Callable[[str], None]) -> Table:
     ):
         bench = Bench(spark, broker, Path(name), messages, 1, say)
         declare(broker, STREAM, {"x-queue-type": "stream"})
-        write_noise(Path(bench.place("noise")), min(messages, NOISE_ROWS))
+        write_bodies(Path(bench.place("bodies")), min(messages, NOISE_ROWS), "random")
         add_step(bench, table, "DataFrame -> stream, confirmed", lambda: publish_all(bench))
         lake = bench.place("lake")
         add_step(bench, table, "stream -> lake (pipeline ingest)", lambda: take_in(bench, lake))

@@ -3,7 +3,7 @@
 The steady measure is processor time per row, of Spark's Java process and its Python workers; that
 of the broker stands beside it. The limit is a Parquet file with the same rows and columns, which
 Spark reads with code of its own. Bodies are 1 KB of noise, so that nothing gets smaller by
-compression and all of it has to be moved.
+compression and all of it has to be moved; or of text (`--bodies compressible`).
 
 Each path is run once without being looked at, since Java gets faster while it runs, and then as
 often as asked for; the run with the least processor time counts.
@@ -17,7 +17,7 @@ import os
 import shutil
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +27,8 @@ from pamqp.commands import Queue
 
 from bench.brokers import Broker, warren
 from bench.client import Client
+from bench.lake_paths import add_lake
+from bench.message_bodies import Bodies, write_bodies
 from bench.naive_consumer import consume_naively
 from bench.report import Table, rate
 from bench.spark_session import cpu_s_of_tree, spark_pid, spark_session
@@ -35,13 +37,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS: Final = 1_000_000
-BODY_BYTES: Final = 1_024
 PARTITIONS: Final = (1, 2, 4, 8)
 STREAM: Final = "rows"
 TARGET: Final = "published"
 NAIVE_ROWS: Final = 100_000
-_FILE_ROWS: Final = 50_000
-_QUERY_S_MAX: Final = 900
+ONE_COLUMN: Final = "offset"
+PATHS: Final = ("sink", "readers", "lake", "naive")
+"""What is measured; `naive` goes with `lake`."""
 COLUMNS: Final = (
     "path", "rows/s", "CPU us/row", "broker's CPU us/row", "of the limit, by CPU", "wanted",
 )  # fmt: skip
@@ -104,8 +106,14 @@ class Bench:
         return Cost(self.rows / elapsed, 1e6 * used / self.rows, 1e6 * used_by_broker / self.rows)
 
 
-def pipeline(rows: int, repeats: int, say: Callable[[str], None]) -> Table:
-    table = Table(f"Spark, local[2], {rows:,} messages of 1 KB", COLUMNS)
+def pipeline(
+    rows: int,
+    repeats: int,
+    say: Callable[[str], None],
+    bodies: Bodies = "random",
+    paths: Sequence[str] = PATHS,
+) -> Table:
+    table = Table(f"Spark, local[2], {rows:,} messages of 1 KB, {bodies} bodies", COLUMNS)
     with (
         TemporaryDirectory(prefix="warren-bench-spark-") as name,
         warren() as broker,
@@ -113,16 +121,16 @@ def pipeline(rows: int, repeats: int, say: Callable[[str], None]) -> Table:
     ):
         bench = Bench(spark, broker, Path(name), rows, repeats, say)
         declare(broker, STREAM, {"x-queue-type": "stream"})
-        write_noise(Path(bench.place("noise")), rows)
-        add_sink(bench, table)
-        add_readers(bench, table)
-        lake = add_lake(bench, table)
-        naive = add_naive(bench, table)
-    faster, cheaper = lake.rows_per_s / naive.rows_per_s, naive.cpu_us / lake.cpu_us
-    table.notes.append(
-        f"Rows come {faster:.1f} times as fast from the stream as by pika in foreachBatch, and "
-        f"take {cheaper:.1f} times less CPU; wanted are 5 times."
-    )
+        write_bodies(Path(bench.place("bodies")), rows, bodies)
+        publish(bench, STREAM, ("value",))
+        if "sink" in paths:
+            add_targets(bench, table)
+        if "readers" in paths:
+            add_readers(bench, table)
+        if "lake" in paths:
+            lake = add_lake(bench, table)
+            if "naive" in paths:
+                compare(lake, add_naive(bench, table), table)
     table.notes.append(
         "CPU: of Spark's Java process and its Python workers. The limit: the same rows and columns "
         f"of a Parquet file. The best of {repeats} runs each, after one to warm up."
@@ -144,33 +152,22 @@ def drop(broker: Broker, queue: str) -> None:
     client.close()
 
 
-def write_noise(directory: Path, rows: int) -> None:
-    """Files of bodies, with a number each."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    noise = np.random.default_rng(1)
-    directory.mkdir()
-    for start in range(0, rows, _FILE_ROWS):
-        count = min(_FILE_ROWS, rows - start)
-        ends = pa.py_buffer(np.arange(0, (count + 1) * BODY_BYTES, BODY_BYTES, dtype=np.int32))
-        bodies = pa.py_buffer(noise.bytes(count * BODY_BYTES))
-        value = pa.Array.from_buffers(pa.binary(), count, [None, ends, bodies])
-        number = pa.array(np.arange(start, start + count))
-        table = pa.table({"value": value, "number": number})
-        pq.write_table(table, directory / f"{start:012d}.parquet", compression="none")
-
-
 def publish(bench: Bench, queue: str, columns: tuple[str, ...], **options: str) -> None:
-    frame = bench.spark.read.parquet(str(bench.directory / "noise")).select(*columns)
+    frame = bench.spark.read.parquet(str(bench.directory / "bodies")).select(*columns)
     writer = frame.coalesce(2).write.format("warren").mode("append")
     writer.option("url", bench.amqp_url).option("routingKey", queue).options(**options).save()
 
 
-def add_sink(bench: Bench, table: Table) -> None:
-    """Each run goes to a queue of its own; that of the first stays, to be read."""
-    publish(bench, STREAM, ("value",))
+def compare(lake: Cost, naive: Cost, table: Table) -> None:
+    faster, cheaper = lake.rows_per_s / naive.rows_per_s, naive.cpu_us / lake.cpu_us
+    table.notes.append(
+        f"Rows come {faster:.1f} times as fast from the stream as by pika in foreachBatch, and "
+        f"take {cheaper:.1f} times less CPU; wanted are 5 times."
+    )
+
+
+def add_targets(bench: Bench, table: Table) -> None:
+    """Each run goes to a queue of its own."""
     add_target(bench, table, "stream", {"x-queue-type": "stream"})
     add_target(bench, table, "queue", {})
     window = {"x-message-deduplication": True, "x-cache-size": bench.rows}
@@ -211,8 +208,7 @@ def to_nowhere(frame: DataFrame) -> None:
 
 
 def add_readers(bench: Bench, table: Table) -> None:
-    copy = bench.place("copy")
-    bench.source(2).write.parquet(copy)
+    copy = copy_of_stream(bench)
     limit = bench.best("Parquet -> noop", lambda: to_nowhere(bench.spark.read.parquet(copy)))
     add_row(table, "Parquet -> noop (the limit)", limit, None, "")
     path = directory_of_stream(bench)
@@ -221,7 +217,25 @@ def add_readers(bench: Bench, table: Table) -> None:
     for partitions in PARTITIONS:
         name = f"range reads -> noop, {partitions} partitions"
         cost = bench.best(name, lambda: to_nowhere(bench.source(partitions)))  # noqa: B023
-        add_row(table, name, cost, limit, ">= 45 %" if partitions == 2 else "")
+        add_row(table, name, cost, limit, ">= 100 %" if partitions == 2 else "")
+    add_one_column(bench, table, copy)
+
+
+def copy_of_stream(bench: Bench) -> str:
+    """Return a Parquet directory with the rows and columns that the source gives."""
+    copy = bench.directory / "copy"
+    if not copy.exists():
+        bench.source(2).write.parquet(str(copy))
+    return str(copy)
+
+
+def add_one_column(bench: Bench, table: Table, copy: str) -> None:
+    read = bench.spark.read.parquet(copy)
+    name = f"one column of {len(read.columns)}"
+    limit = bench.best(f"Parquet, {name}", lambda: to_nowhere(read.select(ONE_COLUMN)))
+    add_row(table, f"Parquet -> noop, {name} (the limit)", limit, None, "")
+    cost = bench.best(f"range reads, {name}", lambda: to_nowhere(bench.source().select(ONE_COLUMN)))
+    add_row(table, f"range reads -> noop, {name}", cost, limit, ">= 67 %")
 
 
 def directory_of_stream(bench: Bench) -> str:
@@ -230,29 +244,6 @@ def directory_of_stream(bench: Bench) -> str:
     request = urllib.request.Request(url, headers={"Authorization": f"Basic {token}"})
     with urllib.request.urlopen(request) as answer:
         return str(json.load(answer)["directory"])
-
-
-def add_lake(bench: Bench, table: Table) -> Cost:
-    """A streaming query into Parquet files, beside a copy of Parquet files."""
-    copied = bench.spark.read.parquet(str(bench.directory / "copy"))
-    limit = bench.best(
-        "Parquet -> Parquet", lambda: copied.write.parquet(bench.place("second copy"))
-    )
-    add_row(table, "Parquet -> Parquet, zstd (the limit)", limit, None, "")
-    cost = bench.best("stream -> Parquet", lambda: ingest(bench))
-    add_row(table, "stream -> Parquet, zstd", cost, limit, ">= 70 %")
-    return cost
-
-
-def ingest(bench: Bench) -> None:
-    lake, checkpoint = bench.place("lake"), bench.place("checkpoint")
-    reader = bench.spark.readStream.format("warren").option("minPartitions", "2")
-    reader = reader.option("url", bench.http_url).option("queue", STREAM)
-    frame = reader.option("startingOffsets", "earliest").load()
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint)
-    query = writer.trigger(availableNow=True).start(lake)
-    if not query.awaitTermination(_QUERY_S_MAX):
-        raise RuntimeError("a query came to no end")
 
 
 def add_naive(bench: Bench, table: Table) -> Cost:

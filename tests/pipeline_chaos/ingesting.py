@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
-from lake_tables import batches_in, table_in
+from deltalake import DeltaTable
+
+from lake_tables import batches_in
 from pipeline_chaos.job_process import JobProcess
+from pyspark_warren.lake import MESSAGES
+from pyspark_warren.lake.delta import DeltaLakeTable
+from pyspark_warren.lake.storage import Storage
 
 
 class IngestProcess(JobProcess):
-    def __init__(self, directory: Path, options: list[str]) -> None:
-        self.lake = directory / "lake"
-        super().__init__("ingest", directory, ["--lake", str(self.lake), *options])
+    def __init__(
+        self, directory: Path, lake: str, options: list[str], checkpoint: Path | None = None
+    ) -> None:
+        self.lake = lake
+        # Not in the lake, which may be in an object store: Spark writes it by itself.
+        self.checkpoint = checkpoint or directory / "checkpoint"
+        given = ["--lake", lake, "--checkpoint", str(self.checkpoint), *options]
+        super().__init__("ingest", directory, given)
 
     def run_once(self) -> None:
         """Take in all that is there, to the end."""
         self.run_to_end("--once")
 
     def commits(self) -> int:
-        return commits_in(self.lake)
+        return newest_batch(self.lake, self.checkpoint)
 
 
 def commits_in(lake: Path) -> int:
@@ -27,6 +38,17 @@ def commits_in(lake: Path) -> int:
     return batches_in(lake)
 
 
-def numbers_in(lake: Path) -> Counter[int]:
-    """Count the bodies in the table, as delta-rs reads it."""
-    return Counter(int(value) for value in table_in(lake)["value"].to_pylist())
+def newest_batch(lake: str, checkpoint: Path) -> int:
+    """Return the number of the newest batch in the table, from 1 on; 0 if there is none."""
+    table = DeltaLakeTable.open(Storage.of(lake), MESSAGES)
+    metadata = checkpoint / "metadata"
+    if table is None or not metadata.exists() or not metadata.read_text():
+        return 0
+    newest = table.newest_batch(str(json.loads(metadata.read_text())["id"]))
+    return 0 if newest is None else 1 + newest
+
+
+def numbers_in(lake: str) -> Counter[int]:
+    """Bodies in the table, as delta-rs reads it."""
+    values = DeltaTable(f"{lake}/{MESSAGES}").to_pyarrow_table(columns=["value"])["value"]
+    return Counter(int(value) for value in values.to_pylist())

@@ -18,6 +18,9 @@ POLL_S: Final = 0.1
 # In local mode Spark runs a failed task again only if it is told to.
 MASTER: Final = "local[2,4]"
 
+# Every Java here lives for seconds: compiling what it does as well as can be is never paid back.
+JAVA: Final = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+
 
 def wait_until(what: str, is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
@@ -39,6 +42,7 @@ class JobProcess:
             self._process = subprocess.Popen(
                 [*self._command, *more],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env={**JAVA, **os.environ},
             )  # fmt: skip
 
     def run_to_end(self, *more: str) -> None:
@@ -77,6 +81,19 @@ class JobProcess:
         for pid in self._of_session():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop all of it where it is, as if its machine hung."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let all of it go on as if no time had passed."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for pid in [self.pid, *self._of_session()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def workers(self) -> list[int]:
         """Python workers, which are what there is of executors beside the JVM."""

@@ -16,7 +16,6 @@ from cluster.mirrored import EVERYWHERE, MirroredCluster
 from cluster.nodes import NodeProcess
 from pipeline_chaos.chaos import Chaos
 from pipeline_chaos.faults import QUEUE
-from pipeline_chaos.ingesting import IngestProcess
 from pipeline_chaos.job_process import wait_until
 from pipeline_chaos.publishing import Publisher
 
@@ -24,18 +23,18 @@ CONFIRMS_AFTER_A_KILL: Final = 20
 
 
 class MirroredChaos(Chaos):
-    faults = ("master", "workers", "mirror", "driver", "master", "machine", "stop")
+    faults = ("master", "workers", "mirror", "driver", "master", "machine", "stop", "upkeep")
 
-    def __init__(self, directory: Path, seed: int) -> None:
-        super().__init__(directory, seed)
+    def __init__(self, directory: Path, seed: int, *, on_store: bool = False) -> None:
         nodes = directory / "nodes"
         nodes.mkdir()
         self.cluster = MirroredCluster(nodes)
+        super().__init__(directory, seed, on_store=on_store)
         self._turns = count()
         self.publisher = Publisher(self._somewhere, QUEUE)
-        urls = ",".join(f"http://127.0.0.1:{node.http_port}" for node in self.cluster.nodes)
-        options = ["--url", urls, "--queue", QUEUE, "--every-s", "0", "--compact-files", "6"]
-        self.ingest = IngestProcess(directory, options)
+
+    def urls(self) -> str:
+        return ",".join(f"http://127.0.0.1:{node.http_port}" for node in self.cluster.nodes)
 
     def start_brokers(self) -> None:
         self.cluster.start()

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from broker_process import BrokerProcess
 from documents import ROOT, Block, Reader, blocks_of
 from lake_tables import batches_in, table_in
+from spark.old_lake import OldIngest
 
 QUEUES = ("orders", "large-orders", "dead", "warehouse", "reminders", "telemetry", "work", "taken")
 # Each of them starts Spark, which others may leave little of the machine to.
@@ -116,6 +117,20 @@ def test_ingest_is_stopped_and_goes_on_and_its_lake_is_replayed(
     reader.do(of_section("replay"))
     assert reader.outputs[-1] == "89 messages published\n"
     assert channel.queue_declare("taken", passive=True).method.message_count == 89
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_lake_of_an_earlier_version_is_converted(
+    reader: Reader, channel: BlockingChannel, spark: SparkSession, http_url: str
+) -> None:
+    channel.queue_declare("orders", durable=True, arguments=STREAM)
+    for number in range(20):
+        channel.basic_publish("", "orders", b'{"id": %d}' % number)
+    lake = reader.directory / "lake"
+    OldIngest(spark, lake, http_url, "orders", "id BIGINT NOT NULL").run()
+    reader.do(of_section("convert"))
+    assert reader.outputs[-1] == "20 rows in messages: the lake has Delta tables now\n"
+    assert ids_in(lake) == list(range(20))
 
 
 @pytest.mark.usefixtures("clean")

@@ -14,6 +14,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from broker_process import BrokerProcess, free_port
+from lake_tables import offsets_in
 from spark.connect_server import ConnectServer
 
 WITHIN_S = 600.0
@@ -133,3 +134,39 @@ def test_where_no_server_is_it_says_so_at_once() -> None:
     done = run(url, "deadletters", "--url", "http://127.0.0.1:1", "--queue", "q")
     assert done.returncode == 1
     assert "no Spark Connect server answers" in done.stderr
+
+
+def test_a_lake_is_filled_and_replayed(
+    server: ConnectServer,
+    channel: BlockingChannel,
+    stream: str,
+    http_url: str,
+    amqp_url: str,
+    tmp_path: Path,
+) -> None:
+    """Batches are written by a process of the server's, which knows nothing of this one."""
+    lake = tmp_path / "lake"
+    words = (
+        "ingest", "--url", http_url, "--queue", stream, "--lake", str(lake), "--format", "json",
+        "--schema", "id BIGINT NOT NULL", "--once", "--offsets-max", "10",
+    )  # fmt: skip
+    for number in range(25):
+        channel.basic_publish("", stream, b'{"id": %d}' % number if number % 5 else b"what?")
+    said = ended_well(run(server.url, *words))
+    assert said == "20 messages and 5 in quarantine, in 3 batches\n"
+    channel.basic_publish("", stream, b'{"id": 25}')
+    assert ended_well(run(server.url, *words)).startswith("1 message and 0 in quarantine")
+    assert offsets_in(lake) == [number for number in range(26) if number % 5 or number == 25]
+    target = f"{stream}-again"
+    channel.queue_declare(target, durable=True)
+    try:
+        said = ended_well(
+            run(
+                server.url, "replay", "--url", amqp_url, "--lake", str(lake), "--where",
+                "body.id > 20", "--to-exchange", "", "--to-routing-key", target, "--yes",
+            )
+        )  # fmt: skip
+        assert said == "5 messages published\n"
+        assert channel.queue_declare(target, passive=True).method.message_count == 5
+    finally:
+        channel.queue_delete(target)

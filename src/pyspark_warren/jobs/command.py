@@ -131,7 +131,7 @@ JOBS: Final = (
         DeadLettersOptions,
         dead_letters,
         _show_dead_letters,
-        """Count dead letters by reason, queue, routing key, error and time; send them back if wanted.
+        """Count dead letters by reason, queue, key, error and time; send them back if wanted.
 
         Dead-letter queues are read and left as they are, unless --redrive is given.
         """,

@@ -28,7 +28,7 @@ from pyspark_warren.jobs.parallelism import parallelism_of
 from pyspark_warren.jobs.parameters import Parameter
 from pyspark_warren.jobs.queries import run_query
 from pyspark_warren.jobs.watching import Progress, Watch
-from pyspark_warren.lake import CHECKPOINT, MESSAGES, QUARANTINE, REASON, TABLES
+from pyspark_warren.lake import CHECKPOINT, MESSAGES, PARTITION_COLUMNS, QUARANTINE, REASON, TABLES
 from pyspark_warren.lake.batches import BatchWriter, query_id
 from pyspark_warren.lake.opening import LakeFormat, SchemaEvolution, TableFormat, find_table
 from pyspark_warren.lake.schemas import table_schema
@@ -147,6 +147,8 @@ class IngestOptions(BrokerOptions):
     def check(self) -> None:
         parse_source_options(self.source(parallelism=1))
         check_format(self.format, self.schema)
+        if self.table_format != "delta" and self.z_order is not None:
+            raise InvalidOption("option z_order: plain Parquet files are never put together")
         storage = Storage.of(self.lake)
         if not storage.is_local and self.checkpoint is None:
             raise InvalidOption(
@@ -254,6 +256,7 @@ class _Ingest:
             self._lake, self._schemas(decoded), options.place_of_checkpoint, options.compression,
             not options.fail_on_data_loss, self._upkeep,
         )  # fmt: skip
+        self._check_z_order(writer.schemas[MESSAGES])
         # What cannot be written to is better known before Spark begins, and said without it.
         for name, schema in writer.schemas.items():
             self._lake.open(name, schema)
@@ -292,6 +295,14 @@ class _Ingest:
             MESSAGES: pa.schema([column for column in columns if column.name not in apart]),
             QUARANTINE: pa.schema([column for column in columns if column.name != BODY]),
         }
+
+    def _check_z_order(self, columns: pa.Schema) -> None:
+        known = [name for name in columns.names if name not in PARTITION_COLUMNS]
+        for name in self._upkeep.z_order if self._upkeep else ():
+            if name not in known:
+                raise InvalidOption(
+                    f"option z_order: there is no column {name!r}; there are {', '.join(known)}"
+                )
 
     def _standing(self) -> _Standing:
         """Return what the tables have from this checkpoint's query by now."""

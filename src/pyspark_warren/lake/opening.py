@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from pyspark_warren.errors import WarrenError
+from pyspark_warren.lake import PARTITION_COLUMNS
 from pyspark_warren.lake.delta import RETENTION_S, DeltaLakeTable
 from pyspark_warren.lake.plain import BATCHES, PlainTable
 from pyspark_warren.lake.schemas import SchemaDiffers, differences, merged
@@ -54,6 +55,12 @@ class LakeFormat:
         table = DeltaLakeTable.open(self.storage, name)
         if table is None:
             table = DeltaLakeTable.create(self.storage, name, rows, self.retention_s)
+        if table.partition_columns != PARTITION_COLUMNS:
+            raise OtherLayout(
+                f"{self.storage.url}/{name} is a Delta table by "
+                f"{', '.join(table.partition_columns) or 'no column'}, and a lake's are by "
+                f"{', '.join(PARTITION_COLUMNS)}: begin another lake"
+            )
         table.retain(self.retention_s)
         known = table.schema
         schema = self._joined(name, known, rows)
@@ -102,8 +109,9 @@ class LakeFormat:
 
 def find_table(storage: Storage, name: str) -> LakeTable | None:
     """Return a table that is there, whatever its format, to read it."""
-    table = DeltaLakeTable.open(storage, name)
-    if table is not None:
-        return table
+    filesystem, root = storage.open()
+    log = filesystem.get_file_info(f"{root}/{name}/_delta_log")
+    if log.type != fs.FileType.NotFound:  # without one, no package for Delta is needed
+        return DeltaLakeTable.open(storage, name)
     plain = PlainTable(storage, name)
     return plain if plain.schema is not None else None

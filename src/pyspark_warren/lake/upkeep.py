@@ -138,16 +138,17 @@ def _crowded(files: list[DataFile], files_min: int) -> set[tuple[str, str]]:
     return {key for key, number in small.items() if number >= files_min}
 
 
-def vacuum(table: DeltaLakeTable, *, is_full: bool = False) -> None:
-    """Delete files that no version of the table's retention needs."""
+def vacuum(table: DeltaLakeTable, *, is_full: bool = False) -> int:
+    """Delete files that no version of the table's retention needs; return their number."""
     # The retention is the table's own, so that every tool that vacuums it keeps to the same.
-    table.raw.vacuum(
+    deleted = table.raw.vacuum(
         dry_run=False,
         enforce_retention_duration=False,
         full=is_full,
         post_commithook_properties=without_clean_up(),
     )
     table.refresh()
+    return len(deleted)
 
 
 def clean_log(table: DeltaLakeTable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -25,7 +27,8 @@ from pyspark_warren.lake.delta import (
     ForeignCheckpoint,
     LakeTakenOver,
 )
-from pyspark_warren.lake.opening import LakeFormat, OtherLayout
+from pyspark_warren.lake.opening import LakeFormat, OtherLayout, find_table
+from pyspark_warren.lake.plain import PlainTable
 from pyspark_warren.lake.schemas import SchemaDiffers
 from pyspark_warren.lake.storage import Storage
 from pyspark_warren.lake.upkeep import Upkeep, compact, vacuum
@@ -153,6 +156,16 @@ def test_queues_of_any_name_are_read_back_before_and_after_compaction(tmp_path: 
     vacuum(opened(storage), is_full=True)
     check()
     assert len(list((tmp_path / MESSAGES).rglob("queue=*/**/*.parquet"))) == len(ODD_NAMES)
+
+
+def test_rows_with_like_values_are_brought_together(tmp_path: Path) -> None:
+    table, storage = new_table(tmp_path)
+    for number in range(3):
+        take(table, storage, number, rows_of(range(6 * number, 6 * number + 6)))
+    assert compact(table, files_min=3, z_order=("routing_key",)) == 3
+    (file,) = table.files()
+    keys = pq.ParquetFile(tmp_path / MESSAGES / file.path).read()["routing_key"].to_pylist()
+    assert keys == [f"key.{number}" for number in range(3) for _ in range(6)]
 
 
 def test_a_queue_whose_folder_no_file_system_takes_is_refused(tmp_path: Path) -> None:
@@ -313,6 +326,25 @@ def test_a_lake_is_not_taken_for_one_of_another_format(tmp_path: Path) -> None:
     (old / "_commits").mkdir(parents=True)
     with pytest.raises(OtherLayout, match="warren pipeline convert --lake"):
         LakeFormat(Storage.of(str(old))).open(MESSAGES, SCHEMA)
+
+
+def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path / MESSAGES, SCHEMA, partition_by=["queue"])
+    with pytest.raises(OtherLayout, match="is a Delta table by queue, and a lake's are by queue,"):
+        LakeFormat(Storage.of(str(tmp_path))).open(MESSAGES, SCHEMA)
+
+
+def test_a_machine_without_deltalake_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage.of(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(WarrenError, match=r"pip install 'pyspark-warren\[delta\]'"):
+        LakeFormat(storage).open(MESSAGES, SCHEMA)
+    plain, schema = LakeFormat(storage, "parquet").open(MESSAGES, SCHEMA)
+    assert isinstance(plain, PlainTable)
+    assert schema == SCHEMA
+    assert find_table(storage, MESSAGES) is None
 
 
 def test_rows_are_sorted_into_their_hours(tmp_path: Path) -> None:
