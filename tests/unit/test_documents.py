@@ -20,6 +20,7 @@ NOT_RUN: Final = {
     "docs/BENCHMARKS.md: takes three minutes",
     "deploy/README.md: installs a service on this machine",
     "deploy/README.md: needs Docker's daemon",
+    "docs/LAKE.md: installs packages",
     "docs/SPARK.md: names other machines; tests/spark/test_stream_source.py does the same",
 }
 """All that no test runs, with the reason that the document gives."""
@@ -27,6 +28,7 @@ NOT_RUN: Final = {
 RUN: Final = {
     "README.md",
     "docs/AUTH.md",
+    "docs/LAKE.md",
     "docs/OPERATIONS.md",
     "docs/PIPELINE.md",
     "docs/STREAMS.md",

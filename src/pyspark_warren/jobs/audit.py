@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions:
-    """Which nodes' files to compare, and with what."""
+    """Options of an audit: the nodes to compare, and with what."""
 
     nodes: Annotated[
         str,
@@ -106,9 +106,12 @@ def audit(spark: SparkSession, options: AuditOptions, watch: Watch | None = None
 
 def _compare(spark: SparkSession, options: AuditOptions, watch: Watch) -> Audited:
     options.check()
-    nodes = list(parse_nodes(options.nodes))
+    directories = parse_nodes(options.nodes)
+    nodes = list(directories)
     spark.dataSource.register(StoreSource)
-    reader = spark.read.format("warren-stores").option("nodes", options.nodes)
+    # Spark's processes may have other working directories.
+    absolute = ",".join(f"{name}={Path(path).absolute()}" for name, path in directories.items())
+    reader = spark.read.format("warren-stores").option("nodes", absolute)
     rows = reader.option("ids", str(options.confirmed is not None).lower()).load()
     if options.queue is not None:
         rows = rows.filter(~F.col("kind").isin(*OF_QUEUES) | (F.col("queue") == options.queue))
@@ -120,7 +123,9 @@ def _compare(spark: SparkSession, options: AuditOptions, watch: Watch) -> Audite
         done.damage = damage(rows)
         done.differences = [*message_differences(rows, nodes), *chunk_differences(rows)]
         if options.confirmed is not None:
-            done.confirmed_missing = confirmed_missing(spark, rows, options.confirmed)
+            log = options.confirmed
+            log = log if ":" in log else str(Path(log).absolute())
+            done.confirmed_missing = confirmed_missing(spark, rows, log)
         return done
     finally:
         rows.unpersist()

@@ -8,7 +8,7 @@ from typing import Final
 
 DUPLICATE: Final = "duplicate"
 SHOWN_MAX: Final = 1_000
-"""So many findings of each sort are kept, and said to be the first ones."""
+"""The number of findings of each sort that are kept; more are told as "at least"."""
 
 
 @dataclass(frozen=True, slots=True)

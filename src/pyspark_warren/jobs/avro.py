@@ -54,7 +54,7 @@ REASON_CHARS_MAX: Final = 500
 
 
 def decode_avro(frame: DataFrame, schema: str) -> DataFrame:
-    """Raises InvalidOption if there is something in the schema that has no type in Spark."""
+    """Decode bodies. Raises InvalidOption if part of the schema has no type in Spark."""
     body = spark_type(_parsed(schema))
     if not isinstance(body, StructType):
         raise InvalidOption("option schema: an Avro schema of bodies is a record")
@@ -65,7 +65,7 @@ def decode_avro(frame: DataFrame, schema: str) -> DataFrame:
 
 
 def spark_type(schema: Any) -> DataType:
-    """What Spark has for an Avro schema that fastavro has parsed."""
+    """Return Spark's type for an Avro schema that fastavro has parsed."""
     if isinstance(schema, list):
         others = [branch for branch in schema if branch != "null"]
         if len(others) == 1:
@@ -112,7 +112,7 @@ class Decoder:
         self._parsed: Any = None
 
     def __call__(self, data: bytes) -> tuple[str | None, object]:
-        """What is wrong with the body, or the body."""
+        """Return what is wrong with the body, or the body."""
         from fastavro import schemaless_reader
 
         if self._parsed is None:

@@ -28,7 +28,7 @@ _UNITS: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What is unread, of all streams of a job."""
+    """Number, bytes and age of what is unread, of all streams of a job."""
 
     records: int
     bytes: int | None = None

@@ -1,7 +1,7 @@
-"""How a job finds its broker, its queues and its session: options that several jobs share.
+"""Options for connecting to a broker, which several jobs share.
 
-Each job's options are a frozen dataclass. Its fields are annotated with `Parameter`, so that
-the same list makes the function's argument and the command line.
+Each job's options are a frozen dataclass. Its fields are annotated with `Parameter`, so the same
+list makes the function's argument and the command line.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ Url = Annotated[
     ),
 ]
 User = Annotated[
-    str | None, Parameter(envvar="WARREN_USER", help="Unless in URLS.", show_default="guest")
+    str | None,
+    Parameter(envvar="WARREN_USER", help="User name, unless it is in URLS.", show_default="guest"),
 ]
 Password = Annotated[
     str | None,
-    Parameter(envvar="WARREN_PASSWORD", help="Unless in URLS.", show_default="guest"),
+    Parameter(
+        envvar="WARREN_PASSWORD", help="Password, unless it is in URLS.", show_default="guest"
+    ),
 ]
 Vhost = Annotated[str | None, Parameter(help="Virtual host.", show_default="/")]
 FailoverTimeout = Annotated[
@@ -35,36 +38,43 @@ FailoverTimeout = Annotated[
     Parameter(
         min=1,
         metavar="SECONDS",
-        help="For how long to try when none of them answers.",
+        help="How long to go on trying when none of the addresses answers.",
         show_default="120",
     ),
 ]
 CaFile = Annotated[
     str | None,
-    Parameter(metavar="FILE", help="Who signed the certificates of https:// and amqps://."),
+    Parameter(metavar="FILE", help="File with the CA certificate for https:// and amqps://."),
 ]
 CertFile = Annotated[
     str | None,
-    Parameter(metavar="FILE", help="Certificate to show, on every machine that Spark uses."),
+    Parameter(
+        metavar="FILE",
+        help="Client certificate to log in with, at this path on every machine that Spark uses.",
+    ),
 ]
 KeyFile = Annotated[
-    str | None, Parameter(metavar="FILE", help="Its key, unless it is in the same file.")
+    str | None,
+    Parameter(
+        metavar="FILE", help="Private key of the client certificate, unless it is in the same file."
+    ),
 ]
 Token = Annotated[
     str | None,
     Parameter(envvar="WARREN_TOKEN", help="OAuth 2.0 access token, instead of a password."),
 ]
 TokenFile = Annotated[
-    str | None, Parameter(metavar="FILE", help="A file with one, read for each connection.")
+    str | None,
+    Parameter(metavar="FILE", help="File with an access token, read anew for each connection."),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerOptions:
-    """Where the broker is, and who asks."""
+    """Options of a connection: the broker's addresses, and who logs in."""
 
     url: Url = field(repr=False)
-    """Without repr: there may be a password in it."""
+    """Not in the repr: there may be a password in it."""
     user: User = None
     password: Password = field(default=None, repr=False)
     vhost: Vhost = None
@@ -76,12 +86,12 @@ class BrokerOptions:
     token_file: TokenFile = None
 
     def check(self) -> None:
-        """Whether the options can be meant, as far as that can be told without Spark.
+        """Check the options as far as that can be done without Spark.
 
         Raises
         ------
         InvalidOption
-            If not.
+            If one of them, or two together, make no sense.
         """
 
     def check_ports(self) -> None:
@@ -95,7 +105,7 @@ class BrokerOptions:
         check_ports(parse_endpoints(self.url, self.user, self.password))
 
     def connection(self) -> dict[str, str]:
-        """As options of the source and of the sink."""
+        """Return these as options of the source and of the sink."""
         given = {
             "url": self.url, "user": self.user, "password": self.password, "vhost": self.vhost,
             "failoverTimeout": self.failover_timeout, "caFile": self.ca_file,

@@ -38,7 +38,7 @@ KEYS: Final = ("queue", "reason", "origin", "exchange", "routing_key", "error", 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLettersOptions(BrokerOptions):
-    """Which queues to look at, and what to do with what is there."""
+    """Options of the job: queues to look at, messages to choose, and what to do with them."""
 
     queue: Annotated[
         str, Parameter(metavar="NAMES", help="Dead-letter queues, separated by commas.")
@@ -53,9 +53,9 @@ class DeadLettersOptions(BrokerOptions):
         bool,
         Parameter(
             flag="--redrive",
-            help="Send messages back to where they first died, with the routing key they had. "
-            "Each leaves the queue only when it is confirmed there; header x-redrive-count "
-            "counts. Needs an amqp:// address.",
+            help="Publish messages again to the exchange that they came by, with the routing key "
+            "they had. Each is removed only when it is confirmed; the header x-redrive-count "
+            "says how often. Needs an amqp:// address.",
         ),
     ] = False
     reason: Annotated[
@@ -107,7 +107,7 @@ class Group:
 
 @dataclass
 class DeadLetters:
-    """What was found: the largest groups, and how many messages and groups there are in all."""
+    """Dead letters by group: the largest groups, and how many there are in all."""
 
     groups: list[Group]
     messages: int = 0

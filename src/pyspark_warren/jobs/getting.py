@@ -1,4 +1,4 @@
-"""Getting messages from a queue, publishing and acknowledging them: what moving messages takes."""
+"""Getting messages from a queue one by one, beside publishing and acknowledging them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from warren.wire.codec import Delivery
 
 
 class GettingConnection(AmqpConnection):
-    """Publishes with confirms, and gets messages from a queue one by one."""
+    """Connection that publishes with confirms, and gets messages from a queue."""
 
     def get(self, queue: str) -> Delivery | None:
         """Return the next message, unacknowledged, or None if the queue is empty.
@@ -27,5 +27,5 @@ class GettingConnection(AmqpConnection):
         return got.pop(0)
 
     def ack(self, tag: int) -> None:
-        """Acknowledge a message; sent with what is sent next."""
+        """Acknowledge a message, together with whatever is sent next."""
         self._method(BasicAck(delivery_tag=tag), CHANNEL)

@@ -16,7 +16,7 @@ from typing import Final
 WIDTH: Final = 860
 HEIGHT: Final = 240
 LEFT: Final = 64
-BOTTOM: Final = 28
+BOTTOM: Final = 32
 TOP: Final = 12
 COLOURS: Final = 8
 LABELS_MAX: Final = 8
@@ -94,10 +94,11 @@ def labels_below(labels: Sequence[str], step: float, height: int = HEIGHT) -> st
     drawn = []
     for number, at in enumerate(range(0, len(labels), every)):
         middle = LEFT + (at + 0.5) * step
-        is_beyond = middle + NARROW * width / 2 > WIDTH
-        of_kind = ' class="w"' if number % 2 or is_beyond else ""
+        half = NARROW * width / 2
+        is_beyond = middle + half > WIDTH or middle < half
+        of_kind = ' class="w"' if is_beyond or (number % 2 and every * step < 2.2 * half) else ""
         drawn.append(
-            f'<text{of_kind} x="{min(middle, WIDTH - width / 2):.1f}" y="{height - 8}" '
+            f'<text{of_kind} x="{min(middle, WIDTH - width / 2):.1f}" y="{height - 7}" '
             f'text-anchor="middle">{escape(labels[at])}</text>'
         )
     return "".join(drawn)

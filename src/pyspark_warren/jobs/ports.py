@@ -80,10 +80,21 @@ def _example(endpoint: Endpoint, scheme: str) -> str:
 
 
 def _answer(endpoint: Endpoint) -> bytes:
-    """Return how the answer begins; nothing if none comes in time."""
-    question = PROTOCOL_HEADER
+    """Return how the answer begins.
+
+    A server of HTTP may wait for the rest of what it takes for a request; so where nothing comes,
+    the other question is asked.
+    """
+    as_http = f"GET / HTTP/1.0\r\nHost: {endpoint.host}\r\n\r\n".encode()
     if endpoint.is_http:
-        question = f"GET / HTTP/1.0\r\nHost: {endpoint.host}\r\n\r\n".encode()
+        return _asked(endpoint, as_http)
+    try:
+        return _asked(endpoint, PROTOCOL_HEADER)
+    except TimeoutError:
+        return _asked(endpoint, as_http)
+
+
+def _asked(endpoint: Endpoint, question: bytes) -> bytes:
     address = (endpoint.host, endpoint.port)
     with socket.create_connection(address, ANSWER_WITHIN_S) as plain:
         if not endpoint.is_secure:

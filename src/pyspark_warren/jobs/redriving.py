@@ -1,9 +1,9 @@
-"""Dead letters back to where they first died, each removed only when it is safe there.
+"""Redriving dead letters to where they first died, each removed only when it is safe there.
 
 A message is got, published with confirms to the exchange and the routing key that it had, and
-acknowledged when the broker has confirmed it. What is not wanted stays unacknowledged and goes back
-to its place at the end. If the connection is lost between confirm and acknowledgement the message
-is in both places: rather twice than never. How often it was sent back stands in a header.
+acknowledged when the broker has confirmed it. A message that is not wanted stays unacknowledged and
+goes back to its place at the end. If the connection is lost between confirm and acknowledgement the
+message is in both places: rather twice than never. A header counts how often it was sent back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHOWN_EVERY: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a message first died, of what, and how it had come there."""
+    """First death of a message: the queue, the reason, and how the message had come there."""
 
     queue: str
     reason: str
@@ -45,7 +45,7 @@ Wanted = Callable[[Origin, dict[str, object]], bool]
 
 
 def origin_of(headers: dict[str, object]) -> Origin | None:
-    """None of a message that has not died, or says so in a way that nobody understands."""
+    """Return the first death, or None if there is none or it cannot be understood."""
     deaths = headers.get("x-death")
     oldest = deaths[-1] if isinstance(deaths, list) and deaths else None
     if not isinstance(oldest, dict):
@@ -59,7 +59,7 @@ def origin_of(headers: dict[str, object]) -> Origin | None:
 
 
 class Redrive:
-    """Out of one queue."""
+    """Sends messages of one queue back."""
 
     def __init__(self, endpoints: tuple[Endpoint, ...], vhost: str, watch: Watch) -> None:
         self._endpoints = endpoints
@@ -70,7 +70,7 @@ class Redrive:
         self.redriven = 0
 
     def run(self, queue: str, limit: int, wanted: Wanted) -> None:
-        """Looks at no more than `limit` messages, which are those that were there before."""
+        """Look at no more than `limit` messages: those that are there before any comes back."""
         with self._connected() as connection:
             try:
                 for _ in range(limit):
@@ -119,7 +119,7 @@ class Redrive:
             self._settle(connection)
 
     def _settle(self, connection: GettingConnection) -> None:
-        """Until everything is confirmed, and so removed."""
+        """Wait until everything is confirmed, and so removed."""
         connection.send()
         while self._waiting:
             for event in connection.receive():
@@ -147,6 +147,6 @@ class Redrive:
             self._give_up(connection, "the broker refused a message (nack)")
 
     def _give_up(self, connection: GettingConnection, problem: str) -> None:
-        """What is confirmed is removed all the same; the others stay where they are."""
+        """Stop. Messages that are confirmed are removed all the same; the others stay."""
         connection.send()
         raise PublishFailed(f"stopped after {self.redriven} messages: {problem}")

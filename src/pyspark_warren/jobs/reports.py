@@ -30,6 +30,7 @@ td, th { padding: 0.2rem 0.8rem 0.2rem 0; text-align: left; border-bottom: 1px s
 .bars { width: 100% } .bars td { vertical-align: middle } .bars .name { overflow-wrap: anywhere }
 .across { width: 60% } .bar { background: var(--c0); height: 0.8em }
 svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--faint) }
+polyline { vector-effect: non-scaling-stroke }
 .g { stroke: var(--rule) } .s { fill: var(--rule); opacity: 0.5 }
 .legend { margin: 0.3rem 0; font-size: 0.9rem }
 .legend span { margin-right: 1rem; display: inline-block }

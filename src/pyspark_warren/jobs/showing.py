@@ -1,4 +1,4 @@
-"""A job's progress for a person: one line that changes on a terminal, lines now and then elsewhere.
+"""Showing a job's progress: one line that changes on a terminal, lines now and then elsewhere.
 
 All of it goes to standard error. Standard output has the result.
 """
@@ -24,7 +24,7 @@ STOPPING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class ShownWatch(Watch):
-    """Shows what a job tells."""
+    """Watch that prints what a job tells."""
 
     __slots__ = ("_console", "_name", "_shown_at", "_started", "_status")
 
@@ -62,7 +62,7 @@ class ShownWatch(Watch):
             self.say(line)
 
     def begin(self) -> None:
-        """Rates count from here on."""
+        """Count rates from here on."""
         self._started = time.monotonic()
         if self._status is not None:
             self._status.update(f"{self._name}: running")
@@ -76,10 +76,10 @@ class ShownWatch(Watch):
 
 @contextmanager
 def stopped_by_signals(watch: ShownWatch) -> Iterator[None]:
-    """The first SIGINT or SIGTERM asks the job to stop, the second ends it where it is.
+    """Ask the job to stop at the first SIGINT or SIGTERM, and end it where it is at the second.
 
-    Spark is not asked any more then: torn out of a batch, it would say so in a thousand lines. It
-    ends by itself, as nobody is there whom it would work for.
+    The second signal does not stop Spark: torn out of a batch, Spark would say so in a thousand
+    lines. It ends by itself when this process is gone.
     """
 
     def on_signal(number: int, frame: FrameType | None) -> None:

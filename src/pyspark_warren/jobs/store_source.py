@@ -30,7 +30,7 @@ _ARROW: Final = pa.schema(
 
 
 def parse_nodes(text: str) -> dict[str, str]:
-    """`a=/data/a,b=/data/b`: names and data directories. Raises InvalidOption."""
+    """Return names and data directories of `a=/data/a,b=/data/b`. Raises InvalidOption."""
     nodes: dict[str, str] = {}
     for part in text.split(","):
         name, equals, path = part.strip().partition("=")
@@ -50,7 +50,7 @@ class StorePartition(InputPartition):
 
 
 class StoreReader(DataSourceReader):
-    """Reads what nodes have on their disks."""
+    """Reader of nodes' stores, one virtual host of one node at a time."""
 
     def __init__(self, nodes: dict[str, str], *, with_ids: bool) -> None:
         self._nodes = nodes

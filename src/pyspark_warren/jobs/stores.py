@@ -1,11 +1,11 @@
 """Reads the stores of queues on a node's disk, message by message, without changing a byte of them.
 
 The broker's own recovery reads checkpoint and journal; here it runs on a disk that refuses to be
-written to. What it finds alive is then read, from journal, segments and the store of large bodies,
-and each message becomes a hash. So what is told here is what the node would have after a start.
+written to. The messages that it finds alive are then read, from journal, segments and the store of
+large bodies, and each becomes a hash. So the result is what the node would have after a start.
 
-A node that runs goes on writing meanwhile. What it has on disk is complete as of some moment, but
-nodes are read at different ones: let queues rest, or stop the nodes, or read copies.
+A node that runs goes on writing meanwhile. Its files are complete as of some moment, but nodes are
+read at different ones: let queues rest, or stop the nodes, or read copies.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ TRIES_MAX: Final = 5
 
 
 class ReadOnlyDisk(RealDisk):
-    """Nothing is opened for writing, made or synced."""
+    """Disk on which nothing is opened for writing, made or synced."""
 
     def open(self, path: Location, *, create: bool = False) -> int:
         assert not create, "nothing is made here"
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def sync(self, descriptor: int) -> None:
-        """What is read need not outlive a power cut."""
+        """Do nothing: there is nothing written to sync."""
 
     def sync_directory(self, path: Location) -> None:
-        """Nor need names."""
+        """Do nothing, as for files."""
 
     def make_directory(self, path: Location) -> None:
-        """What is not there is found to be empty, or missing."""
+        """Do nothing: a missing directory counts as empty, a missing file is reported."""
 
     def list(self, path: Location) -> list[str]:
         return super().list(path) if os.path.isdir(path) else []
@@ -77,7 +77,7 @@ class _Place:
 
 
 class StoredBodies:
-    """The store of large bodies: where the record of each home is."""
+    """Store of large bodies: the place of each record, by the home that the index has of it."""
 
     def __init__(self, directory: Path, disk: ReadOnlyDisk) -> None:
         self._disk = disk
@@ -91,13 +91,13 @@ class StoredBodies:
         return (file, offset) in self._places
 
     def missed(self, file: int) -> None:
-        """It is told with the message."""
+        """Do nothing: a missing body is told with its message."""
 
     def died(self, file: int, offset: int, size: int) -> None:
-        """What is alive is known from the queues."""
+        """Do nothing: the queues know which messages are alive."""
 
     def payload(self, file: int, offset: int) -> tuple[bytes, bytes] | None:
-        """Route key, properties and body, as they are hashed; and the properties by themselves."""
+        """Return route key, properties and body as they are hashed, and the properties alone."""
         place = self._places.get((file, offset))
         if place is None:
             return None
@@ -133,7 +133,7 @@ class StoredBodies:
 
 
 def vhost_directories(data_directory: Path) -> list[Path]:
-    """Of one node; empty if it has never kept a message."""
+    """Return the directories of a node's virtual hosts; none if it has never kept a message."""
     parent = data_directory / "msg_stores" / "vhosts"
     return sorted(path.parent for path in parent.glob("*/.vhost")) if parent.is_dir() else []
 

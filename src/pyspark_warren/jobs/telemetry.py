@@ -1,12 +1,12 @@
-"""`warren pipeline telemetry`: what a broker tells of itself, window by window, and what it means.
+"""`warren pipeline telemetry`: sums up a broker's telemetry in windows, and names the bottleneck.
 
     amq.rabbitmq.event ─► stream ─► events ─► windows by node and queue ─► report
 
-Each batch is a span of offsets, which Spark sums up; what comes of it is small, and is merged into
-what is known (`windows.py`) together with the offset behind it. So a window may get events however
-late they are, a job that is killed goes on where it was, and none of it needs a query that runs in
-Spark: with Spark Connect the code of a streaming query's batches would run on the server, far from
-the windows. docs/TELEMETRY.md has the events.
+Each batch is a span of offsets, which Spark sums up. The result is small; the job merges it into
+the windows (`windows.py`) and keeps it together with the offset behind it. So a window may get
+events however late they are, and a job that is killed goes on where it was. A streaming query would
+not do: with Spark Connect its code for each batch runs on the server, where the windows are not.
+docs/TELEMETRY.md has the events.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 
 EXCHANGE: Final = "amq.rabbitmq.event"
 OFFSETS_PER_BATCH: Final = 200_000
+PAUSE_S: Final = 0.2
+"""At least so long the job waits when there was nothing to read."""
 COLUMNS: Final = "routing_key,headers"
 """Events have nothing else to read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TelemetryOptions(BrokerOptions):
-    """Which events to take, and what to make of them."""
+    """Options of the job: the events to take, and where to keep and show what they tell."""
 
     state: Annotated[
         str,
@@ -141,7 +143,7 @@ class _Telemetry:
                 if span[1] - span[0] == OFFSETS_PER_BATCH:
                     continue  # there is more already
             left_s = began + self._options.every_s - time.monotonic()
-            self._watch.stopping.wait(max(0.0, left_s))
+            self._watch.stopping.wait(max(0.0 if span else PAUSE_S, left_s))
 
     def _span(self, client: QueueClient) -> tuple[int, int] | None:
         """Return the offsets of the next batch, or None if there is nothing to read."""

@@ -25,7 +25,7 @@ from pyspark_warren.jobs.plot_frame import (
 )
 
 DASHES: Final = ("", "10 7", "3 6", "14 5 3 5", "6 3", "2 3", "18 4", "9 3 2 3")
-"""Of the nth line; the first is drawn through."""
+"""Dashes of the nth line; the first has none."""
 FIRST_WIDTH: Final = 3.2
 """Wider than the others, so that it is seen beside what lies on it."""
 LINE_WIDTH: Final = 1.8

@@ -1,9 +1,9 @@
 """Windows of time with what a broker told in them, and the files in which they are kept.
 
-A batch of events touches some windows. What it adds is merged into what is known of them: sums and
-counts are added, and of greatest figures the greater is kept. The windows that a batch has touched
-are written to a file together with the offset where the next batch begins, in one step; so each
-event counts once, whenever the job is killed. All files read in their order give the latest of
+A batch of events touches some windows and is merged into them: sums and counts are added, and the
+greater of two greatest figures is kept. The windows that a batch has touched are written to a file
+together with the offset where the next batch begins, in one step; so each event counts once,
+whenever the job is killed. All files read in their order give the latest of
 every window.
 
 As a job may run for months, files are put together now and then, and the oldest windows are
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_warren.errors import InvalidOption
@@ -33,7 +34,7 @@ Mean = tuple[float, int]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one node told, of itself or of one of its queues (`subject`), in one window.
+    """One window of one node, or of one of its queues (`subject`).
 
     Figures are greatest ones in `greatest`, counts and sums in `sums`, and in `means` what is shown
     as a mean.
@@ -144,7 +145,7 @@ class Telemetry:
 
 
 class WindowFiles:
-    """What is kept of earlier runs, and of this one. One job at a time writes them."""
+    """Files with the windows of all runs so far. One job at a time writes them."""
 
     def __init__(
         self, files: StateFiles, stream: str, window_s: int, windows_max: int = WINDOWS_MAX
@@ -212,8 +213,15 @@ class WindowFiles:
 
 
 def _window(fields: dict[str, Any]) -> Window:
-    means = {name: (total, count) for name, (total, count) in fields.pop("means").items()}
-    return Window(**fields, means=means)
+    """Return a window that was read. Names are shared: there are many windows, and few names."""
+    return Window(
+        fields["start_ms"],
+        intern(fields["node"]),
+        intern(fields["subject"]),
+        {intern(name): value for name, value in fields["greatest"].items()},
+        {intern(name): value for name, value in fields["sums"].items()},
+        {intern(name): (total, count) for name, (total, count) in fields["means"].items()},
+    )
 
 
 def _text(head: dict[str, Any], windows: Iterable[Window]) -> str:
