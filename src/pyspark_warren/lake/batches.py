@@ -11,7 +11,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
     from pyspark_warren.lake.opening import LakeFormat, LakeTable
     from pyspark_warren.lake.upkeep import Upkeep
+
+
+# Of the retention, a batch may take this much. The rest is for clocks that differ.
+AGE_SHARE_MAX: Final = 0.5
 
 
 class LakeBehind(WarrenError):
@@ -91,10 +95,10 @@ class BatchWriter:
 
     def _check_age(self, number: int, age_s: float) -> None:
         """Refuse a batch whose files a vacuum may have deleted: no version had them yet."""
-        if self.lake.table_format == "delta" and age_s > self.lake.retention_s:
+        if self.lake.table_format == "delta" and age_s > self.lake.retention_s * AGE_SHARE_MAX:
             raise WarrenError(
-                f"batch {number} took {age_s:.0f} s to write, longer than files without a version "
-                f"are kept ({self.lake.retention_s:.0f} s): nothing of it was committed. Give a "
+                f"batch {number} took {age_s:.0f} s to write, and files without a version are kept "
+                f"for {self.lake.retention_s:.0f} s: nothing of it was committed. Give a "
                 "greater --vacuum-hours or smaller batches (--bytes-max)"
             )
 
