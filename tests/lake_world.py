@@ -49,24 +49,29 @@ def write(
     schema: pa.Schema = SCHEMA,
     *,
     is_plain: bool = False,
+    codec: str = "zstd",
 ) -> list[DataFile]:
     """Write rows of the table `messages` as one task does."""
     came = pa.schema([*(c for c in schema if c.name != HOUR), (REASON, pa.string())])
     kept = pa.schema([column for column in schema if column.name not in PARTITION_COLUMNS])
-    plan = WritePlan(storage, {MESSAGES: kept}, batch_prefix(batch), is_repeatable=is_plain)
+    plan = WritePlan(storage, {MESSAGES: kept}, batch_prefix(batch), codec, is_repeatable=is_plain)
     (written,) = write_files(iter([pa.RecordBatch.from_pylist(rows, schema=came)]), plan)
     return [DataFile(**row) for row in written.to_pylist()]
 
 
 def take(
-    table: DeltaLakeTable | PlainTable, storage: Storage, number: int, rows: list[dict[str, Any]]
+    table: DeltaLakeTable | PlainTable,
+    storage: Storage,
+    number: int,
+    rows: list[dict[str, Any]],
+    codec: str = "zstd",
 ) -> bool:
     """Do what the job does with a batch; return False if the table has it already."""
     batch = Batch(QUERY, number)
     if table.has(batch):
         return False
     is_plain = isinstance(table, PlainTable)
-    table.commit(batch, write(storage, rows, batch, is_plain=is_plain))
+    table.commit(batch, write(storage, rows, batch, is_plain=is_plain, codec=codec))
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pyspark_warren.errors import WarrenError
 from pyspark_warren.jobs import IngestOptions, ReplayOptions, ingest, replay
 from pyspark_warren.lake import MESSAGES, QUARANTINE
 from pyspark_warren.lake.delta import Batch, DeltaLakeTable
+from pyspark_warren.lake.opening import TableFormat
 from pyspark_warren.lake.plain import PlainTable
 from pyspark_warren.lake.reading import Slice, read_slices
 from pyspark_warren.lake.storage import Storage
@@ -117,6 +119,28 @@ def test_a_driver_that_was_killed_between_the_two_tables_completes_the_batch(
         ingest(spark, replace(options, lake=lake))
         assert offsets_in(lake) == good(range(10))
         assert offsets_in(lake, QUARANTINE) == [0, 5]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "parquet"])
+def test_a_lake_that_lacks_batches_of_its_checkpoint_is_refused(
+    spark: SparkSession,
+    channel: BlockingChannel,
+    options: IngestOptions,
+    table_format: TableFormat,
+    tmp_path: Path,
+) -> None:
+    """Of what was taken in, nothing would ever come again. A batch without good rows counts."""
+    assert options.queue is not None
+    channel.basic_publish("", options.queue, b"what?")
+    kept = replace(options, checkpoint=str(tmp_path / "checkpoint"), table_format=table_format)
+    assert ingest(spark, kept).quarantined == 1
+    publish(channel, options.queue, range(1, 5))
+    assert ingest(spark, kept).messages == 4
+    shutil.rmtree(options.lake)
+    publish(channel, options.queue, range(5, 7))
+    with pytest.raises(WarrenError, match=r"says that 2 batches are in the lake, and .* none of"):
+        ingest(spark, kept)
+    assert ingest(spark, replace(kept, checkpoint=str(tmp_path / "new"))).messages == 5
 
 
 def test_a_new_field_of_bodies_is_refused_or_merged(

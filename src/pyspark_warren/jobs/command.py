@@ -1,7 +1,7 @@
 """`warren pipeline NAME`: the jobs as commands.
 
-A command's options are the fields of its job's options, and of the session's. What a job returns is
-shown by the function that stands beside it here; what it raises is one line and an exit code.
+The options of a command are the fields of its job's options, and of the session's. The function
+beside each job here shows its result; an error becomes one line and an exit code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ app = typer.Typer(
 
 @app.callback()
 def pipeline() -> None:
-    """Jobs on queues, run by Spark, on this machine or on a cluster (--master)."""
+    """Jobs on queues. Spark runs them: on this machine, on a cluster, or by Connect (--master)."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ JOBS: Final = (
         DeadLettersOptions,
         dead_letters,
         _show_dead_letters,
-        """Say what died, where, of what and when, and send it back if wanted.
+        """Count dead letters by reason, queue, key, error and time; send them back if wanted.
 
-        Dead-letter queues are looked at and left as they are, unless --redrive is given.
+        Dead-letter queues are read and left as they are, unless --redrive is given.
         """,
     ),
     Job(
@@ -152,10 +152,10 @@ JOBS: Final = (
         TelemetryOptions,
         telemetry,
         _show_telemetry,
-        """Sum up what a broker tells of itself, and say what holds it up.
+        """Sum up the telemetry of a broker, and name what holds it up.
 
-        Rates, depth, age, flow, failovers, in windows of time; and each node's bottleneck: routing
-        CPU, queue or disk.
+        Rates, depth, age of heads, flow, processors and failovers, in windows of time; and the
+        bottleneck of each node: a starved machine, routing CPU, a queue, the disk or an alarm.
         """,
     ),
 )

@@ -147,6 +147,8 @@ class IngestOptions(BrokerOptions):
     def check(self) -> None:
         parse_source_options(self.source(parallelism=1))
         check_format(self.format, self.schema)
+        if self.table_format != "delta" and self.z_order is not None:
+            raise InvalidOption("option z_order: plain Parquet files are never put together")
         storage = Storage.of(self.lake)
         if not storage.is_local and self.checkpoint is None:
             raise InvalidOption(
@@ -172,7 +174,7 @@ class IngestOptions(BrokerOptions):
             return None
         columns = (self.z_order or "").split(",")
         chosen = tuple(column.strip() for column in columns if column.strip())
-        return Upkeep(Storage.of(self.lake), self.compact_files, chosen)
+        return Upkeep(Storage.of(self.lake), self.compact_files, chosen, self.compression)
 
     def source(self, parallelism: int) -> dict[str, str]:
         """As options of the source."""

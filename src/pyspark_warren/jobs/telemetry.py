@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 EXCHANGE: Final = "amq.rabbitmq.event"
 OFFSETS_PER_BATCH: Final = 200_000
+PAUSE_S: Final = 0.2
+"""At least so long the job waits when there was nothing to read."""
 COLUMNS: Final = "routing_key,headers"
 """Events have nothing else to read."""
 
@@ -141,7 +143,7 @@ class _Telemetry:
                 if span[1] - span[0] == OFFSETS_PER_BATCH:
                     continue  # there is more already
             left_s = began + self._options.every_s - time.monotonic()
-            self._watch.stopping.wait(max(0.0, left_s))
+            self._watch.stopping.wait(max(0.0 if span else PAUSE_S, left_s))
 
     def _span(self, client: QueueClient) -> tuple[int, int] | None:
         """Return the offsets of the next batch, or None if there is nothing to read."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_warren.errors import InvalidOption
@@ -212,8 +213,15 @@ class WindowFiles:
 
 
 def _window(fields: dict[str, Any]) -> Window:
-    means = {name: (total, count) for name, (total, count) in fields.pop("means").items()}
-    return Window(**fields, means=means)
+    """Return a window that was read. Names are shared: there are many windows, and few names."""
+    return Window(
+        fields["start_ms"],
+        intern(fields["node"]),
+        intern(fields["subject"]),
+        {intern(name): value for name, value in fields["greatest"].items()},
+        {intern(name): value for name, value in fields["sums"].items()},
+        {intern(name): (total, count) for name, (total, count) in fields["means"].items()},
+    )
 
 
 def _text(head: dict[str, Any], windows: Iterable[Window]) -> str:

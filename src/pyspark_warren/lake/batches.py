@@ -11,7 +11,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
     from pyspark_warren.lake.opening import LakeFormat, LakeTable
     from pyspark_warren.lake.upkeep import Upkeep
+
+
+# Of the retention, a batch may take this much. The rest is for clocks that differ.
+AGE_SHARE_MAX: Final = 0.5
+
+
+class LakeBehind(WarrenError):
+    """The lake lacks batches that its checkpoint counts as done."""
 
 
 @dataclass
@@ -45,18 +53,24 @@ class BatchWriter:
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Take one batch. Spark calls this for one batch at a time."""
+        with self.lake.storage.explained():
+            self._take(rows, number)
+
+    def _take(self, rows: DataFrame, number: int) -> None:
         if not self._query:
             self._begin(rows.sparkSession)
         batch = Batch(self._query, number, self.may_go_back)
         missing = [table for table in self._tables.values() if not table.has(batch)]
         if not missing:
             return
+        self._check_order(batch)
         begun = time.time()
         written = self._write(rows, batch, [table.name for table in missing])
         self._check_age(number, time.time() - begun)
         for table in missing:
             files = [file for file in written if file.table == table.name]
-            if files:
+            # Of messages every batch is committed, so that none can be missed.
+            if files or table.name == MESSAGES:
                 table.commit(batch, files)
         if self.upkeep is not None:
             self.upkeep.count_batch()
@@ -68,12 +82,23 @@ class BatchWriter:
             self._columns[name] = pa.schema(columns)
         self._query = query_id(spark, self.checkpoint)
 
+    def _check_order(self, batch: Batch) -> None:
+        """Refuse a batch if the lake lacks the one before: it would never come."""
+        newest = self._tables[MESSAGES].newest_batch(batch.query)
+        if batch.number > (0 if newest is None else newest + 1):
+            has = "none of them" if newest is None else f"those up to {newest}"
+            raise LakeBehind(
+                f"{self.checkpoint} says that {batch.number} batches are in the lake, and "
+                f"{self.lake.storage.url}/{MESSAGES} has {has}: it was deleted or restored, or is "
+                "another lake. Give it another checkpoint, which begins where the lake ends"
+            )
+
     def _check_age(self, number: int, age_s: float) -> None:
         """Refuse a batch whose files a vacuum may have deleted: no version had them yet."""
-        if self.lake.table_format == "delta" and age_s > self.lake.retention_s:
+        if self.lake.table_format == "delta" and age_s > self.lake.retention_s * AGE_SHARE_MAX:
             raise WarrenError(
-                f"batch {number} took {age_s:.0f} s to write, longer than files without a version "
-                f"are kept ({self.lake.retention_s:.0f} s): nothing of it was committed. Give a "
+                f"batch {number} took {age_s:.0f} s to write, and files without a version are kept "
+                f"for {self.lake.retention_s:.0f} s: nothing of it was committed. Give a "
                 "greater --vacuum-hours or smaller batches (--bytes-max)"
             )
 

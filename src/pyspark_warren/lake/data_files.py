@@ -114,10 +114,12 @@ def write_files(batches: Iterator[pa.RecordBatch], plan: WritePlan) -> Iterator[
     task = 0 if context is None else context.partitionId()
     writers = {table: _TableWriter(plan, table, task) for table in plan.schemas}
     for batch in batches:
-        for table, rows in _by_table(batch).items():
-            if rows.num_rows and table in writers:
-                writers[table].add(rows)
-    written = [file for writer in writers.values() for file in writer.finish()]
+        with plan.lake.explained():
+            for table, rows in _by_table(batch).items():
+                if rows.num_rows and table in writers:
+                    writers[table].add(rows)
+    with plan.lake.explained():
+        written = [file for writer in writers.values() for file in writer.finish()]
     columns = list(zip(*map(astuple, written), strict=True)) or [()] * len(WRITTEN_SCHEMA)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, WRITTEN_SCHEMA, strict=True)]
     yield pa.RecordBatch.from_arrays(arrays, schema=WRITTEN_SCHEMA)

@@ -112,6 +112,10 @@ class DeltaLakeTable:
         return normal_schema(pa.schema(self._table.schema().to_arrow()))
 
     @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self._table.metadata().partition_columns)
+
+    @property
     def version(self) -> int:
         return int(self._table.version())
 

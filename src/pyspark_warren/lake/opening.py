@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from pyspark_warren.errors import WarrenError
+from pyspark_warren.lake import PARTITION_COLUMNS
 from pyspark_warren.lake.delta import RETENTION_S, DeltaLakeTable
 from pyspark_warren.lake.plain import BATCHES, PlainTable
 from pyspark_warren.lake.schemas import SchemaDiffers, differences, merged
@@ -45,7 +46,13 @@ class LakeFormat:
             If the lake was made by an earlier version, or in the other format.
         SchemaDiffers
             If the rows have columns or types that the table has not, and may not add them.
+        LakeUnavailable
+            If there is no access to the place.
         """
+        with self.storage.explained():
+            return self._open(name, rows)
+
+    def _open(self, name: str, rows: pa.Schema) -> tuple[LakeTable, pa.Schema]:
         self._check_layout(name)
         if self.table_format == "parquet":
             plain = PlainTable(self.storage, name)
@@ -54,6 +61,12 @@ class LakeFormat:
         table = DeltaLakeTable.open(self.storage, name)
         if table is None:
             table = DeltaLakeTable.create(self.storage, name, rows, self.retention_s)
+        if table.partition_columns != PARTITION_COLUMNS:
+            raise OtherLayout(
+                f"{self.storage.url}/{name} is a Delta table by "
+                f"{', '.join(table.partition_columns) or 'no column'}, and a lake's are by "
+                f"{', '.join(PARTITION_COLUMNS)}: begin another lake"
+            )
         table.retain(self.retention_s)
         known = table.schema
         schema = self._joined(name, known, rows)
@@ -101,9 +114,11 @@ class LakeFormat:
 
 
 def find_table(storage: Storage, name: str) -> LakeTable | None:
-    """Return a table that is there, whatever its format, to read it."""
-    table = DeltaLakeTable.open(storage, name)
-    if table is not None:
-        return table
-    plain = PlainTable(storage, name)
-    return plain if plain.schema is not None else None
+    """Return a table that is there, whatever its format, to read it. Raises LakeUnavailable."""
+    with storage.explained():
+        filesystem, root = storage.open()
+        log = filesystem.get_file_info(f"{root}/{name}/_delta_log")
+        if log.type != fs.FileType.NotFound:  # without one, no package for Delta is needed
+            return DeltaLakeTable.open(storage, name)
+        plain = PlainTable(storage, name)
+        return plain if plain.schema is not None else None

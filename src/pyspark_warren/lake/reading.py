@@ -52,7 +52,7 @@ def read_slices(
     rows = spark.createDataFrame([astuple(each) for each in slices], _SLICE_DDL)
     spread = rows.repartition(max(1, min(tasks, len(slices))))
     read = partial(_read, table=table, schema=schema)
-    return spread.mapInArrow(read, from_arrow_schema(schema))
+    return spread.mapInArrow(read, from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
 def _read(

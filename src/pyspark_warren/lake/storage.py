@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from pyspark_warren.errors import InvalidOption
+from pyspark_warren.errors import InvalidOption, WarrenError
 
 _URL: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _S3: Final = frozenset({"s3", "s3a"})
@@ -24,6 +26,10 @@ _S3: Final = frozenset({"s3", "s3a"})
 _SCHEMES: Final = frozenset({"file", "gs", "abfss", "abfs"}) | _S3
 # A name in a directory may have so many bytes on the file systems in use.
 NAME_BYTES_MAX: Final = 255
+
+
+class LakeUnavailable(WarrenError):
+    """The place of a lake cannot be read or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,21 @@ class Storage:
         if parts.scheme not in _S3:
             return fs.FileSystem.from_uri(self.url)  # type: ignore[no-any-return]
         return fs.S3FileSystem(**_s3_settings()), f"{parts.netloc}{parts.path}"
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise what file systems and delta-rs say, which may be pages, as LakeUnavailable."""
+        try:
+            yield
+        except Exception as error:
+            # delta-rs is not loaded where only tasks run, so its errors are told by their name.
+            names = {kind.__name__ for kind in type(error).__mro__}
+            if not names & {"OSError", "DeltaError"}:
+                raise
+            first = str(error).strip().partition("\n")[0]
+            raise LakeUnavailable(
+                f"the lake at {self.url} cannot be used: {first or type(error).__name__}"
+            ) from error
 
     def delta_options(self) -> dict[str, str]:
         """Settings of delta-rs that are not in the environment already; none is a secret."""

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_warren.lake import HOUR, QUEUE, TABLES
-from pyspark_warren.lake.data_files import DataFile
-from pyspark_warren.lake.delta import DeltaLakeTable, without_clean_up
+from pyspark_warren.lake.data_files import GROUP_ROWS, DataFile
+from pyspark_warren.lake.delta import DeltaLakeTable, delta_package, without_clean_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,14 @@ FULL_VACUUM_EVERY_S: Final = 86_400.0
 TASKS_MAX: Final = 2
 # Sorting for --z-order spills to the disk beyond this.
 SPILL_BYTES: Final = 512 * 1_048_576
+# As delta-rs spells what pyarrow calls so.
+_CODECS: Final = {
+    "zstd": "ZSTD",
+    "snappy": "SNAPPY",
+    "gzip": "GZIP",
+    "lz4": "LZ4_RAW",
+    "uncompressed": "UNCOMPRESSED",
+}
 
 
 def _silent(text: str) -> None:
@@ -52,6 +60,7 @@ class Upkeep:
     """Small files of a partition that are worth putting together; 0 for never."""
     z_order: tuple[str, ...] = ()
     """Columns by which rows are brought close to each other when files are put together."""
+    compression: str = "zstd"
     batches_every: int = COMPACTED_EVERY
     failure: str = ""
     """Why the last upkeep failed; it does no harm to the table, and is tried again."""
@@ -83,7 +92,9 @@ class Upkeep:
             table = DeltaLakeTable.open(self.storage, name)
             if table is None:
                 continue
-            fewer = self.files_min and compact(table, self.files_min, self.z_order)
+            fewer = self.files_min and compact(
+                table, self.files_min, self.z_order, self.compression
+            )
             if fewer:
                 say(f"{name}: put {fewer} files together")
             vacuum(table, is_full=is_full)
@@ -106,7 +117,10 @@ class Upkeep:
 
 
 def compact(
-    table: DeltaLakeTable, files_min: int = FILES_MIN, z_order: tuple[str, ...] = ()
+    table: DeltaLakeTable,
+    files_min: int = FILES_MIN,
+    z_order: tuple[str, ...] = (),
+    compression: str = "zstd",
 ) -> int:
     """Put small files of crowded partitions together; return how many were read for it."""
     crowded = _crowded(table.files(), max(2, files_min))
@@ -121,6 +135,9 @@ def compact(
         "target_size": TOGETHER_BYTES,
         "max_concurrent_tasks": TASKS_MAX,
         "max_spill_size": SPILL_BYTES,
+        "writer_properties": delta_package().WriterProperties(
+            compression=_CODECS[compression], max_row_group_size=GROUP_ROWS
+        ),
         "post_commithook_properties": without_clean_up(),
     }
     optimize = table.raw.optimize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +27,8 @@ from pyspark_warren.lake.delta import (
     ForeignCheckpoint,
     LakeTakenOver,
 )
-from pyspark_warren.lake.opening import LakeFormat, OtherLayout
+from pyspark_warren.lake.opening import LakeFormat, OtherLayout, find_table
+from pyspark_warren.lake.plain import PlainTable
 from pyspark_warren.lake.schemas import SchemaDiffers
 from pyspark_warren.lake.storage import Storage
 from pyspark_warren.lake.upkeep import Upkeep, compact, vacuum
@@ -164,6 +166,26 @@ def test_rows_with_like_values_are_brought_together(tmp_path: Path) -> None:
     (file,) = table.files()
     keys = pq.ParquetFile(tmp_path / MESSAGES / file.path).read()["routing_key"].to_pylist()
     assert keys == [f"key.{number}" for number in range(3) for _ in range(6)]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "uncompressed"])
+def test_files_are_put_together_in_the_compression_that_they_had(
+    tmp_path: Path, codec: str
+) -> None:
+    table, storage = new_table(tmp_path)
+    for number in range(2):
+        take(table, storage, number, rows_of(range(2 * number, 2 * number + 2)), codec)
+    before = codecs_in(table, tmp_path)
+    assert compact(table, files_min=2, compression=codec) == 2
+    after = codecs_in(table, tmp_path)
+    assert len(before) == 1
+    assert after == before
+    assert offsets_in(tmp_path) == list(range(4))
+
+
+def codecs_in(table: DeltaLakeTable, lake: Path) -> set[str]:
+    paths = [lake / MESSAGES / file.path for file in table.files()]
+    return {pq.read_metadata(path).row_group(0).column(0).compression for path in paths}
 
 
 def test_a_queue_whose_folder_no_file_system_takes_is_refused(tmp_path: Path) -> None:
@@ -324,6 +346,25 @@ def test_a_lake_is_not_taken_for_one_of_another_format(tmp_path: Path) -> None:
     (old / "_commits").mkdir(parents=True)
     with pytest.raises(OtherLayout, match="warren pipeline convert --lake"):
         LakeFormat(Storage.of(str(old))).open(MESSAGES, SCHEMA)
+
+
+def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path / MESSAGES, SCHEMA, partition_by=["queue"])
+    with pytest.raises(OtherLayout, match="is a Delta table by queue, and a lake's are by queue,"):
+        LakeFormat(Storage.of(str(tmp_path))).open(MESSAGES, SCHEMA)
+
+
+def test_a_machine_without_deltalake_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage.of(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(WarrenError, match=r"pip install 'pyspark-warren\[delta\]'"):
+        LakeFormat(storage).open(MESSAGES, SCHEMA)
+    plain, schema = LakeFormat(storage, "parquet").open(MESSAGES, SCHEMA)
+    assert isinstance(plain, PlainTable)
+    assert schema == SCHEMA
+    assert find_table(storage, MESSAGES) is None
 
 
 def test_rows_are_sorted_into_their_hours(tmp_path: Path) -> None:

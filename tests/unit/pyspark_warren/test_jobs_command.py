@@ -21,8 +21,9 @@ def test_every_job_says_what_it_takes(name: str) -> None:
     assert "--master" in shown.output
 
 
-def test_the_five_jobs_are_there() -> None:
-    assert {job.name for job in JOBS} == {"ingest", "replay", "deadletters", "audit", "telemetry"}
+def test_the_six_jobs_are_there() -> None:
+    names = {"ingest", "convert", "replay", "deadletters", "audit", "telemetry"}
+    assert {job.name for job in JOBS} == names
 
 
 def test_what_is_missing_or_wrong_is_said_before_spark_starts() -> None:
@@ -42,6 +43,21 @@ def test_what_is_missing_or_wrong_is_said_before_spark_starts() -> None:
         ("audit", "--nodes", "a=/data"): "option nodes: /data is not a data directory",
         ("ingest", *url, "--queue", "q", "--lake", "l", "--format", "json"): "schema: is missing",
         ("ingest", *url, "--lake", "l"): "option queue: name 1 to",
+        ("ingest", *url, "--queue", "q", "--lake", "s3://b/l"): "option checkpoint: name a path",
+        ("ingest", *url, "--queue", "q", "--lake", "s3://k:s@b/l"): "option lake: a URL with",
+        (
+            "ingest",
+            *url,
+            "--queue",
+            "q",
+            "--lake",
+            "l",
+            "--table-format",
+            "parquet",
+            "--z-order",
+            "offset",
+        ): "option z_order: plain Parquet files",
+        ("convert", "--lake", "ftp://host/l"): "option lake: ftp:// is none of",
         ("deadletters", *url, "--queue", "q", "--redrive"): "option url",
         ("deadletters", *url, "--queue", "q", "--report", "/"): "option report",
         ("telemetry", *url, "--state", "s", "--report", "/"): "option report",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 from pyarrow import fs
 
+from broker_process import free_port
+from lake_world import SCHEMA
 from pyspark_warren.errors import InvalidOption
-from pyspark_warren.lake.storage import Storage
+from pyspark_warren.lake import MESSAGES
+from pyspark_warren.lake.opening import LakeFormat
+from pyspark_warren.lake.storage import LakeUnavailable, Storage
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,21 @@ def test_credentials_are_in_nothing_that_is_sent_to_workers(
     filesystem, root = storage.open()
     assert isinstance(filesystem, fs.S3FileSystem)
     assert root == "bucket/lake"
+
+
+def test_a_place_that_cannot_be_used_is_named_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("a file, and no directory")
+    lake = str(tmp_path / "lake" / "below")
+    with pytest.raises(LakeUnavailable, match=f"the lake at {lake} cannot be used: ") as raised:
+        LakeFormat(Storage.of(lake)).open(MESSAGES, SCHEMA)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_store_that_does_not_answer_is_named_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(LakeUnavailable, match="the lake at s3://bucket/lake cannot be used") as e:
+        LakeFormat(Storage.of("s3://bucket/lake")).open(MESSAGES, SCHEMA)
+    assert "the-secret" not in str(e.value)
