@@ -237,6 +237,20 @@ def test_warrenctl_adds_lists_and_deletes(api: Api, vhost: str, control: Control
     eventually(lambda: api.get("queues", vhost, "orders-0").status == 404)
 
 
+def test_definitions_take_a_super_stream_along(
+    api: Api, vhost: str, channel: BlockingChannel
+) -> None:
+    api.must(declare(api, vhost, partitions=3))
+    exported = api.must(api.get("definitions", vhost))
+    before = shown(api, vhost)
+    api.must(api.delete("warren", "super-streams", vhost, "orders"))
+    api.must(api.post("definitions", vhost, body=exported))
+    assert shown(api, vhost) == before
+    channel.basic_publish("orders", "customer-1", b"x", PERSISTENT, mandatory=True)
+    number = murmur3_32(b"customer-1", SEED) % 3
+    assert keys_in(channel, f"orders-{number}") == ["customer-1"]
+
+
 def test_a_partition_is_bound_by_a_number_over_amqp_too(
     vhost: str, channel: BlockingChannel
 ) -> None:

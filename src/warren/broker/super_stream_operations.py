@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from warren.broker.exchange_operations import ExchangeOperations
 from warren.broker.predeclared import require_free_name, require_not_default
@@ -41,16 +41,16 @@ STREAMS_AT_ONCE_MAX: Final = CHECKS_AT_ONCE - 2
 """Streams that one transaction creates: each is checked, and so are virtual host and exchange."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(NamedTuple):
     """What a declaration still has to do."""
 
     streams: Sequence[QueueRecord]
     partitions: Sequence[Partition]
     is_exchange_missing: bool
 
-    def __bool__(self) -> bool:
-        return bool(self.streams or self.partitions) or self.is_exchange_missing
+    @property
+    def is_done(self) -> bool:
+        return not (self.streams or self.partitions or self.is_exchange_missing)
 
 
 class SuperStreamOperations:
@@ -92,7 +92,7 @@ class SuperStreamOperations:
         for _ in self._writer.attempts():
             self._writer.require_open()
             work = self._work(wish)
-            if not work:
+            if work.is_done:
                 break
             streams = work.streams[:STREAMS_AT_ONCE_MAX]
             if len(streams) < len(work.streams):

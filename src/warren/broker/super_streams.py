@@ -12,8 +12,8 @@ others would move as well; so a declaration that leaves one out is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from warren.model.errors import precondition_failed
 from warren.model.fields import EMPTY_TABLE, Field, Table, long, longstr
@@ -33,8 +33,7 @@ LEADER_LOCATOR: Final = "x-queue-leader-locator"
 _TYPE: Final = "x-queue-type"
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """A stream of a super stream, the key that it is bound by, and its place from 0 on."""
 
     stream: str
@@ -133,7 +132,7 @@ def _placed(missing: Iterable[Partition], taken: Iterable[int]) -> Iterable[Part
     for partition in missing:
         order = partition.order if partition.order not in used else max(used) + 1
         used.add(order)
-        yield replace(partition, order=order)
+        yield partition._replace(order=order)
 
 
 def stream_arguments(given: Table | None, sibling: Table | None) -> Table:

@@ -11,7 +11,8 @@ Permissions are not checked here but by whoever acts for a user.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from warren.broker.activity import Activity
 from warren.broker.binding_operations import BindingOperations
@@ -21,7 +22,6 @@ from warren.broker.policy_walk import PolicyWalk
 from warren.broker.queue_operations import QueueOperations
 from warren.broker.route_cache import RouteCache
 from warren.broker.services import Services
-from warren.broker.super_stream_operations import SuperStreamOperations
 from warren.broker.topology import Topology
 from warren.broker.writer import TopologyWriter
 from warren.metadata.keys import KeyKind, parse_key
@@ -32,6 +32,9 @@ from warren.policy.merging import AppliedPolicy
 from warren.queues.boundary import AbstractQueue
 from warren.queues.queue import Queue
 from warren.routing.exchange import Exchange
+
+if TYPE_CHECKING:
+    from warren.broker.super_stream_operations import SuperStreamOperations
 
 _POLICIES: Final = frozenset({KeyKind.POLICY, KeyKind.OPERATOR_POLICY})
 
@@ -45,17 +48,11 @@ class VirtualHost:
         self._topology = Topology(
             name, services.placement.make_queue, self.activity, services.clock.now_ms
         )
+        self._services = services
         self._writer = TopologyWriter(self._topology, services, stored_version)
         self._exchange_operations = ExchangeOperations(self._topology, self._writer)
         self._queue_operations = QueueOperations(self._topology, self._writer, services)
         self._binding_operations = BindingOperations(self._topology, self._writer)
-        self.super_streams = SuperStreamOperations(
-            self._topology,
-            self._writer,
-            services,
-            self._exchange_operations,
-            self._queue_operations,
-        )
         self.exchanges = self._topology.exchanges
         self.queues = self._topology.queues
         self.masters_declared = self._topology.masters_declared
@@ -166,6 +163,19 @@ class VirtualHost:
     ) -> tuple[AbstractQueue, ...]:
         """The queues that get a message published to the exchange."""
         return self.routes.route(self.lookup_exchange(exchange_name), routing_keys, headers)
+
+    @cached_property
+    def super_streams(self) -> SuperStreamOperations:
+        """Super streams; their code is loaded when it is needed, to keep idle nodes small."""
+        from warren.broker.super_stream_operations import SuperStreamOperations
+
+        return SuperStreamOperations(
+            self._topology,
+            self._writer,
+            self._services,
+            self._exchange_operations,
+            self._queue_operations,
+        )
 
     # Policies.
 

@@ -6,12 +6,11 @@ exclusive queues are never its own.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from warren.auth.permissions import Access, ResourceKind
 from warren.broker.exchange_operations import require_known_type
 from warren.broker.predeclared import require_not_default
-from warren.broker.super_streams import SuperStreamWish
 from warren.management.call import Call
 from warren.management.errors import BetweenMasters
 from warren.model.equivalence import alternate_exchange_of
@@ -19,6 +18,9 @@ from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord,
 from warren.queues.arguments import dead_letter_exchange_of
 from warren.queues.boundary import answer_of
 from warren.queues.queue import Queue
+
+if TYPE_CHECKING:
+    from warren.broker.super_streams import SuperStreamWish
 
 # No connection has this id.
 NO_CONNECTION: Final = ""

@@ -24,7 +24,6 @@ from warren.model.errors import precondition_failed
 from warren.model.fields import Table
 from warren.model.records import BindingRecord, Destination, ExchangeRecord
 from warren.routing.matcher import Destinations, count_in, count_out
-from warren.routing.murmur import SEED, murmur3_32
 
 SUPER_STREAM_TYPE: Final = "x-super-stream"
 SUPER_STREAM: Final = "x-super-stream"
@@ -40,6 +39,10 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 class SuperStreamMatcher:
     def __init__(self) -> None:
+        # Compiled, and of use to few: brokers without super streams go without its 100 KiB.
+        from warren.routing.murmur import SEED, murmur3_32
+
+        self._hash, self._seed = murmur3_32, SEED
         self._by_key: dict[str, Destinations] = {}
         self._keys: list[str] = []
 
@@ -62,7 +65,7 @@ class SuperStreamMatcher:
         if not self._keys:
             return ""
         octets = routing_key.encode(errors="surrogateescape")
-        return self._keys[murmur3_32(octets, SEED) % len(self._keys)]
+        return self._keys[self._hash(octets, self._seed) % len(self._keys)]
 
     def _count_keys(self) -> None:
         self._keys = sorted(self._by_key, key=_number_first)

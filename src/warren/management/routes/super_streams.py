@@ -14,34 +14,22 @@ are adds them, one with fewer is refused.
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from warren.broker.super_streams import (
-    KEYED_TYPE,
-    NUMBERED_TYPE,
-    TYPES,
-    Partition,
-    SuperStreamWish,
-    keyed,
-    numbered,
-)
 from warren.broker.vhost import VirtualHost
-from warren.management.arguments import table_from_json
-from warren.management.bodies import Body
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS, visible_vhosts
 from warren.management.cluster.masters import master_node_of
 from warren.management.declaring import declare_super_stream, delete_super_stream
-from warren.management.errors import bad_request
 from warren.management.json_types import JsonObject
 from warren.management.listing import Listing
 from warren.management.resource import Resource
 from warren.routing.super_stream import NOWHERE, is_super_stream
 
-PARTITIONS_DEFAULT: Final = 3
-"""As many as RabbitMQ's tool makes if it is not told a number."""
+if TYPE_CHECKING:
+    from warren.broker.super_streams import Partition
 
 
 def _exists(call: Call) -> bool:
@@ -85,38 +73,10 @@ def _partition(call: Call, vhost: VirtualHost, partition: Partition) -> JsonObje
 
 
 async def _put(call: Call) -> None:
-    body = await call.body()
-    name = call.exchange_name()
-    type_ = body.text("type", "") or None
-    if type_ not in (None, *TYPES):
-        raise bad_request(f"the exchange of a super stream is of type {' or '.join(TYPES)}")
-    is_numbered = "routing_keys" not in body
-    wish = SuperStreamWish(
-        call.vhost.name,
-        name,
-        _numbered(name, body) if is_numbered else _keyed(name, body),
-        type_,
-        table_from_json(body.object("arguments")) if "arguments" in body else None,
-        call.user.name,
-        NUMBERED_TYPE if is_numbered else KEYED_TYPE,
-    )
-    await declare_super_stream(call, wish)
+    # Loaded when first asked for, to keep idle nodes small.
+    from warren.management.super_stream_wishes import wish_of
 
-
-def _numbered(name: str, body: Body) -> tuple[Partition, ...]:
-    count = body.get("partitions", PARTITIONS_DEFAULT)
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise bad_request(["not_integer", "partitions"])
-    return numbered(name, count)
-
-
-def _keyed(name: str, body: Body) -> tuple[Partition, ...]:
-    keys = body.get("routing_keys")
-    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise bad_request(["not_strings", "routing_keys"])
-    if "partitions" in body:
-        raise bad_request("give partitions or routing_keys, not both")
-    return keyed(name, [str(key) for key in keys])
+    await declare_super_stream(call, wish_of(call, await call.body()))
 
 
 async def _delete(call: Call) -> None:
