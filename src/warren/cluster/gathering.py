@@ -76,10 +76,13 @@ class Gathering:
         self._soon[replica] = None
         if self._is_going:
             return
-        if urgency == NOW or not self._must_wait():
+        if urgency == NOW:
             self._go_when_turn_ends()
-        elif self._soon_timer is None:
-            self._soon_timer = self._effects.call_later(SOON_MS, self._soon_fired)
+        elif self._soon_timer is None:  # else others wait already, and it goes with them
+            if self._must_wait():
+                self._soon_timer = self._effects.call_later(SOON_MS, self._soon_fired)
+            else:
+                self._go_when_turn_ends()
 
     def held(self) -> None:
         """Mirrors hold more than before: what has waited for that may go."""

@@ -234,6 +234,7 @@ def test_masters_that_lead_no_more_are_not_kept(world: World) -> None:
     for replica in replicas[1:]:
         replica.master.is_deposed = True
     for _ in range(2):
+        world.advance(SOON_MS)
         world.time_ms += SOON_MS
         world.publish(world.replica("other"))
     assert list(world.gathering._busy) == [replicas[0].master]
