@@ -9,7 +9,7 @@ cdef class Gathering:
     cdef int64_t _gathered_ms
     cdef set _crowd
     cdef int64_t _crowd_began_ms
-    cdef bint _is_crowded
+    cdef int64_t _soon_ms
     cdef int64_t _alone
     cdef dict _soon
     cdef dict _later

@@ -8,7 +8,8 @@ together: one write for each neighbour, one sync on each disk, one answer.
 All wait while a batch is under way, and go as soon as mirrors hold it: so there is one at a time,
 and who publishes faster than that fills the next one. Beyond that, waiting is for those who have
 company. As long as no more than a few queues (`FEW_QUEUES`) have had messages lately, nobody waits
-longer. Where there are more, a message goes `SOON_MS` after the last gathering. And a publisher who
+longer. Where there are more, a message goes `SOON_MS` after the last gathering, and where there are
+very many (`MANY_QUEUES`), `CROWDED_MS` after it. And a publisher who
 waits for each confirm before it publishes to the next queue would wait here each time, in vain: so
 when a gathering has brought nothing but the message that waited, the next ones (`ALONE_MAX`) do
 not wait, unless a batch is under way.
@@ -30,6 +31,7 @@ from warren.replication.classic.outbox import LATER, NOW
 from warren.replication.replica import Replica
 
 SOON_MS: Final = 4
+CROWDED_MS: Final = 8
 LATER_MS: Final = 100
 """Removals go after at least so long, and at most twice as long."""
 FLUSHED_PER_TURN_MAX: Final = 256
@@ -38,6 +40,8 @@ ALONE_MAX: Final = 256
 """Gatherings that do not wait after one that waited in vain."""
 FEW_QUEUES: Final = 4
 """So many queues are no crowd: a message of one of them does not wait for the others' to come."""
+MANY_QUEUES: Final = 128
+"""More than these fill a gathering so well that a longer wait costs each less than it saves."""
 LATELY_MS: Final = 100
 """The time in which queues with messages are counted: that of ten messages a second."""
 
@@ -51,8 +55,8 @@ class Gathering:
         self._crowd: set[int] = set()
         """Identities of the replicas that were flushed since `_crowd_began_ms`."""
         self._crowd_began_ms = 0
-        self._is_crowded = False
-        """True if more than a few queues have had messages lately."""
+        self._soon_ms = 0
+        """The time from one gathering to the next, by the queues that had messages lately."""
         self._alone = 0
         """Gatherings that need not wait, as nobody else comes."""
         self._soon: dict[Replica, None] = {}
@@ -76,10 +80,14 @@ class Gathering:
         self._soon[replica] = None
         if self._is_going:
             return
-        if urgency == NOW or not self._must_wait():
+        if urgency == NOW:
             self._go_when_turn_ends()
-        elif self._soon_timer is None:
-            self._soon_timer = self._effects.call_later(SOON_MS, self._soon_fired)
+        elif self._soon_timer is None:  # else others wait already, and it goes with them
+            if self._must_wait():
+                wait_ms = max(self._soon_ms, SOON_MS)
+                self._soon_timer = self._effects.call_later(wait_ms, self._soon_fired)
+            else:
+                self._go_when_turn_ends()
 
     def held(self) -> None:
         """Mirrors hold more than before: what has waited for that may go."""
@@ -87,8 +95,8 @@ class Gathering:
             self._go_when_turn_ends()
 
     def _must_wait(self) -> bool:
-        may_wait = self._is_crowded and not self._alone
-        if may_wait and self._now_ms() - self._gathered_ms < SOON_MS:
+        may_wait = self._soon_ms and not self._alone
+        if may_wait and self._now_ms() - self._gathered_ms < self._soon_ms:
             return True
         return self._is_any_under_way()
 
@@ -146,10 +154,11 @@ class Gathering:
                     self._go_when_turn_ends()
 
     def _count_crowd(self) -> None:
-        if len(self._crowd) > FEW_QUEUES:
-            self._is_crowded = True
+        count = len(self._crowd)
+        soon_ms = CROWDED_MS if count > MANY_QUEUES else SOON_MS if count > FEW_QUEUES else 0
+        self._soon_ms = max(self._soon_ms, soon_ms)
         if self._gathered_ms - self._crowd_began_ms >= LATELY_MS:
-            self._is_crowded = len(self._crowd) > FEW_QUEUES
+            self._soon_ms = soon_ms
             self._crowd.clear()
             self._crowd_began_ms = self._gathered_ms
 

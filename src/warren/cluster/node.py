@@ -76,6 +76,7 @@ from warren.cluster.masters import names_led_by, names_synced_on
 from warren.cluster.node_replica import NodeReplica, ReplicaParts
 from warren.cluster.reachability import Reachability
 from warren.cluster.redirection import Redirection
+from warren.cluster.ring_traffic import deliver_frames, deliver_held
 from warren.cluster.sessions import Session
 from warren.cluster.synchronisation import Synchronisation
 from warren.cluster.view import ViewChange
@@ -83,7 +84,7 @@ from warren.metadata.store import Change
 from warren.model.logs import EventLog
 from warren.model.records import QueueName
 from warren.replication.classic.retained import RetainedMessages
-from warren.replication.gm.frames import MalformedFrame, decode_frames
+from warren.replication.gm.frames import MalformedFrame
 from warren.replication.group_record import GroupRecord, Member, SessionGone, make_member_id
 from warren.replication.stream.stream_mirror import StreamMirror
 
@@ -312,20 +313,14 @@ class ClusterNode:
 
     def frames_arrived(self, event: FramesArrived) -> None:
         try:
-            for frame, payloads in decode_frames(event.body):
-                host = self._by_uid.get(frame.uid)
-                if host is None:
-                    self._joining.frame_came_early(frame, payloads)
-                    continue
-                host.replica.frame_arrived(frame, payloads)
-                if host.sync is not None:
-                    host.sync.synchroniser.wake()  # the ring may have room again
+            deliver_frames(self._by_uid, event.body, self._joining.frame_came_early)
         except MalformedFrame as error:
             _log.warning("frame of a mirrored queue cannot be decoded", reason=error)
 
     def _news_arrived(self, news: BecomeMirror | Held | Kept | OutOfReach) -> None:
         if isinstance(news, Held):
-            self._held(news)
+            deliver_held(self._by_uid, news.copies)
+            self._parts.gathering.held()
             return
         if isinstance(news, BecomeMirror):
             self._joining.invited(news)
@@ -341,15 +336,6 @@ class ClusterNode:
                 self._plan(host.name)
             case OutOfReach():
                 self.reachability.reported(host, news)
-
-    def _held(self, news: Held) -> None:
-        for copy in news.copies:
-            host = self._by_uid.get(copy.uid)
-            if host is not None:
-                host.replica.held(copy.member, copy.epoch, copy.number)
-                if host.sync is not None:
-                    host.sync.synchroniser.wake()
-        self._parts.gathering.held()
 
     def _go_on_synchronising(self) -> None:
         for host in self.replicas.values():

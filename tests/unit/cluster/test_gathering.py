@@ -10,10 +10,12 @@ from warren.cluster.actions import SetTimer
 from warren.cluster.effects import Effects
 from warren.cluster.gathering import (
     ALONE_MAX,
+    CROWDED_MS,
     FEW_QUEUES,
     FLUSHED_PER_TURN_MAX,
     LATELY_MS,
     LATER_MS,
+    MANY_QUEUES,
     SOON_MS,
     Gathering,
 )
@@ -70,14 +72,15 @@ class World:
         self.gathering.flush_due(replica, urgency)
         self.end_turn()
 
-    def crowd(self) -> list[Any]:
-        """Publish to more than a few queues; return their replicas."""
-        replicas = [self.replica(f"crowd {number}") for number in range(FEW_QUEUES + 1)]
-        for replica in (*replicas, replicas[0]):
-            self.publish(replica)
-        self.time_ms += SOON_MS
+    def crowd(self, count: int = FEW_QUEUES + 1) -> None:
+        """Let so many queues have messages, and their time pass."""
+        for number in range(count):
+            self.gathering.flush_due(self.replica(f"crowd {number}"), NOW)
+        self.end_turn()
+        self.gathering.flush_due(self.replica("the last"), NOW)
+        self.end_turn()
+        self.time_ms += CROWDED_MS
         self.flushed.clear()
-        return replicas
 
     def end_turn(self) -> None:
         self.effects.end_turn()
@@ -168,6 +171,15 @@ def test_messages_of_many_queues_wait_for_each_other(world: World) -> None:
     assert world.advance(SOON_MS) == ["b"]
 
 
+def test_messages_of_very_many_queues_wait_longer(world: World) -> None:
+    a, b = (world.replica(name) for name in "ab")
+    world.crowd(MANY_QUEUES + 1)
+    world.publish(a)
+    world.publish(b)
+    assert world.advance(CROWDED_MS - 1) == []
+    assert world.advance(1) == ["b"]
+
+
 def test_who_is_left_of_a_crowd_does_not_wait_any_more(world: World) -> None:
     a = world.replica("a")
     world.crowd()
@@ -234,6 +246,7 @@ def test_masters_that_lead_no_more_are_not_kept(world: World) -> None:
     for replica in replicas[1:]:
         replica.master.is_deposed = True
     for _ in range(2):
+        world.advance(SOON_MS)
         world.time_ms += SOON_MS
         world.publish(world.replica("other"))
     assert list(world.gathering._busy) == [replicas[0].master]

@@ -104,13 +104,17 @@ class MalformedFrame(Exception):
     """The bytes are not a frame; the link that brought them is broken."""
 
 
+_WITH_PAYLOADS: Final = (Activity, Catchup)
+
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Frame]] = msgspec.msgpack.Decoder(Frame)
 
 
 def encode_frame(frame: Frame, payloads: tuple[Payload, ...] = ()) -> list[Payload]:
     head = _encoder.encode(frame)
-    length = LENGTH_BYTES + len(head) + sum(map(len, payloads))
+    length = LENGTH_BYTES + len(head)
+    for payload in payloads:
+        length += len(payload)
     return [_LENGTHS.pack(length, len(head)) + head, *payloads]
 
 
@@ -150,7 +154,7 @@ def _decode(buffer: memoryview, start: int) -> tuple[Frame, tuple[Payload, ...]]
 
 
 def _payload_lengths(frame: Frame) -> list[int]:
-    if not isinstance(frame, Activity | Catchup):
+    if not isinstance(frame, _WITH_PAYLOADS):
         return []
     lengths: list[int] = []
     for progress in frame.progress:

@@ -44,6 +44,10 @@ class Ring:
         self._right = RightStream(me, 0)
         self._is_cut_off = False
 
+    @property
+    def is_alone(self) -> bool:
+        return self.view is not None and self.view.is_alone
+
     def has_news(self) -> bool:
         return self.rounds.has_unsent() or self.rounds.is_anything_owed()
 
