@@ -4,9 +4,11 @@ A message is a frame of its method, one of its properties, and one of its body:
 
     1 channel size method CE | 2 channel size 60 0 body-size properties CE | 3 channel size body CE
 
-Of this only the two sizes and the body differ from row to row as a rule. Arrow joins columns of
-bytes row by row, taking what is the same in all rows as one value, and what it makes lies in one
-piece of memory, each row behind the one before: that is what a socket is given, as it stands.
+Of this only the two sizes and the body differ from row to row as a rule. What has the same length
+in all rows is put into one array by numpy, a column of bytes for each field. Arrow joins these with
+the fields whose lengths differ, row by row, and what it makes lies in one piece of memory, each row
+behind the one before: that is what a socket is given, as it stands. Arrow takes as long for each
+field, short or not, so there should be few of them.
 
 Bodies that do not fit into one frame, and those of nothing, which have no frame at all, are rare;
 their rows are made one by one, and put in place of what the others' way made of them.
@@ -14,8 +16,9 @@ their rows are made one by one, and put in place of what the others' way made of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +26,21 @@ import pyarrow.compute as pc
 
 from pyspark_warren.amqp_connection import CHANNEL
 
-# The same in each row, or one for each.
-Bytes: TypeAlias = bytes | pa.BinaryArray
+
+class Numbers(NamedTuple):
+    """A number for each row, as the bytes that numpy's type has."""
+
+    values: np.ndarray
+    kind: np.dtype[Any]
+
+
+# The same in each row; numbers, whose bytes are as many in each; or whatever each row has.
+Field: TypeAlias = bytes | Numbers | pa.BinaryArray
 
 _FRAME: Final = Struct(">BHI")
 _HEADER: Final = Struct(">HHQ")
+U32: Final = np.dtype(">u4")
+U64: Final = np.dtype(">u8")
 _METHOD, _CONTENT_HEADER, _BODY = 1, 2, 3
 _END: Final = b"\xce"
 _BASIC: Final = 60
@@ -44,39 +57,42 @@ def method_frame(method: bytes) -> bytes:
 
 
 def content_frames(
-    methods: Bytes, blocks: Bytes, bodies: pa.BinaryArray, frame_max: int
+    method: Field, block: Sequence[Field], bodies: pa.BinaryArray, frame_max: int
 ) -> pa.BinaryArray:
-    """One element for each message; `methods` are frames already, `blocks` are of properties."""
+    """One element for each message; `method` is a frame already, `block` is of its properties."""
     lengths = pc.binary_length(bodies).to_numpy()
     is_odd = (lengths == 0) | (lengths > frame_max - FRAME_EXTRA_BYTES)
     if not is_odd.any():
-        return _of_one_frame_each(methods, blocks, bodies, lengths)
+        return _of_one_frame_each(method, block, bodies, lengths)
     mask = pa.array(is_odd)
     fitting = pc.if_else(mask, b"", bodies)
-    made = _of_one_frame_each(methods, blocks, fitting, pc.binary_length(fitting).to_numpy())
+    made = _of_one_frame_each(method, block, fitting, pc.binary_length(fitting).to_numpy())
     odd = [
-        _one(_row(methods, row), _row(blocks, row), bodies[row].as_py(), frame_max)
+        _one(
+            _row(method, row),
+            b"".join(_row(field, row) for field in block),
+            bodies[row].as_py(),
+            frame_max,
+        )
         for row in np.flatnonzero(is_odd).tolist()
     ]
     return pc.replace_with_mask(made, mask, pa.array(odd, pa.binary()))
 
 
 def _of_one_frame_each(
-    methods: Bytes, blocks: Bytes, bodies: pa.BinaryArray, lengths: np.ndarray
+    method: Field, block: Sequence[Field], bodies: pa.BinaryArray, lengths: np.ndarray
 ) -> pa.BinaryArray:
-    if isinstance(blocks, bytes):
-        header_sizes: Bytes = (_HEADER.size + len(blocks)).to_bytes(4, "big")
-    else:
-        header_sizes = numbers(_HEADER.size + pc.binary_length(blocks).to_numpy(), ">u4")
+    size = sum(_length_of(field) for field in block) + _HEADER.size
+    header_size = size.to_bytes(4, "big") if isinstance(size, int) else Numbers(size, U32)
     return joined(
-        methods,
+        method,
         bytes((_CONTENT_HEADER,)) + CHANNEL.to_bytes(2, "big"),
-        header_sizes,
+        header_size,
         _BASIC.to_bytes(2, "big") + bytes(2),
-        numbers(lengths, ">u8"),
-        blocks,
+        Numbers(lengths, U64),
+        *block,
         _END + bytes((_BODY,)) + CHANNEL.to_bytes(2, "big"),
-        numbers(lengths, ">u4"),
+        Numbers(lengths, U32),
         bodies,
         _END,
     )
@@ -90,30 +106,63 @@ def _one(method: bytes, block: bytes, body: bytes, frame_max: int) -> bytes:
     return b"".join((method, frame(_CONTENT_HEADER, header), *parts))
 
 
-def _row(column: Bytes, row: int) -> bytes:
-    value: bytes = column if isinstance(column, bytes) else column[row].as_py()
+def _row(field: Field, row: int) -> bytes:
+    if isinstance(field, bytes):
+        return field
+    if isinstance(field, Numbers):
+        return np.array(field.values[row], field.kind).tobytes()
+    value: bytes = field[row].as_py()
     return value
 
 
-def joined(*parts: Bytes) -> pa.BinaryArray:
-    """Row by row, one part behind another; at least one of them is a column."""
-    merged: list[Bytes] = []
-    for part in parts:
-        if merged and isinstance(part, bytes) and isinstance(merged[-1], bytes):
-            merged[-1] += part
-        else:
-            merged.append(part)
-    values = [pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in merged]
+def _length_of(field: Field) -> int | np.ndarray:
+    """Bytes of it in each row."""
+    if isinstance(field, bytes):
+        return len(field)
+    if isinstance(field, Numbers):
+        return field.kind.itemsize
+    lengths: np.ndarray = pc.binary_length(field).to_numpy()
+    return lengths
+
+
+def joined(*fields: Field) -> pa.BinaryArray:
+    """Row by row, one field behind another; at least one of them is an array."""
+    values: list[pa.Scalar | pa.BinaryArray] = []
+    fixed: list[bytes | Numbers] = []
+    for field in fields:
+        if isinstance(field, bytes | Numbers):
+            fixed.append(field)
+            continue
+        if fixed:
+            values.append(_beside_each_other(fixed))
+            fixed = []
+        values.append(field)
+    if fixed:
+        values.append(_beside_each_other(fixed))
     return pc.binary_join_element_wise(*values, pa.scalar(b"", pa.binary()))
 
 
-def numbers(values: np.ndarray, kind: str) -> pa.BinaryArray:
-    """Each as the bytes that numpy's type has."""
-    octets = values.astype(kind)
-    step = octets.itemsize
-    ends = np.arange(0, (len(values) + 1) * step, step, dtype=np.int32)
+def _beside_each_other(fields: list[bytes | Numbers]) -> pa.Scalar | pa.BinaryArray:
+    """As one field: what all rows have, copied at once, and the numbers put into the copies."""
+    template = b"".join(
+        field if isinstance(field, bytes) else bytes(field.kind.itemsize) for field in fields
+    )
+    all_numbers = [field for field in fields if isinstance(field, Numbers)]
+    if not all_numbers:
+        return pa.scalar(template, pa.binary())
+    count, width = len(all_numbers[0].values), len(template)
+    octets = bytearray(template) * count
+    start = 0
+    for field in fields:
+        if isinstance(field, Numbers):
+            place = np.ndarray(count, field.kind, octets, start, (width,))
+            place[:] = field.values
+            start += field.kind.itemsize
+        else:
+            start += len(field)
+    ends = np.arange(0, count * width + 1, width, dtype=np.int32)
     return pa.Array.from_buffers(
-        pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(octets)]
+        pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(octets)]
     )
 
 

@@ -8,7 +8,7 @@ persistent unless a row says otherwise, and mandatory, so that one which no queu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_warren.amqp_methods import BasicPublish, encode_method
-from pyspark_warren.content_frames import Bytes, content_frames, joined, method_frame, numbers
+from pyspark_warren.content_frames import U32, Numbers, content_frames, method_frame
+from pyspark_warren.content_frames import Field as Octets
 from pyspark_warren.errors import PublishFailed
 from warren.model.fields import Field, Table
 from warren.wire.properties import Properties, encode_properties
@@ -65,7 +66,7 @@ class Encoder:
             yield batch.slice(start, end - start)
             start = end
 
-    def _method_frames(self, batch: pa.RecordBatch) -> Bytes:
+    def _method_frames(self, batch: pa.RecordBatch) -> Octets:
         """Of each row's route; made once for each route that there is."""
         options = self._options
         column = "exchange" if options.super_stream is None else None
@@ -95,12 +96,12 @@ class Encoder:
             self._methods[route] = made
         return made
 
-    def _properties(self, batch: pa.RecordBatch) -> Bytes:
-        """The blocks that they are sent as."""
+    def _properties(self, batch: pa.RecordBatch) -> Sequence[Octets]:
+        """The blocks that they are sent as, in pieces."""
         ids = _ids(batch, self._options.id_columns)
         if {"headers", "properties", "message_id"} & set(batch.schema.names):
-            return pa.array(_full_blocks(batch, ids), pa.binary())
-        return _PERSISTENT_BLOCK if ids is None else _blocks_of_ids(ids)
+            return [pa.array(_full_blocks(batch, ids), pa.binary())]
+        return [_PERSISTENT_BLOCK] if ids is None else _blocks_of_ids(ids)
 
 
 _PERSISTENT_BLOCK: Final = encode_properties(Properties(delivery_mode=PERSISTENT))
@@ -128,17 +129,18 @@ def _ids(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.StringArray | No
     parts = []
     for name in columns:
         text = batch[name].cast(pa.string())
-        parts.append(pc.replace_substring(pc.replace_substring(text, "%", "%25"), ":", "%3A"))
-    return pc.binary_join_element_wise(*parts, ":")
+        if not pa.types.is_integer(batch[name].type):
+            text = pc.replace_substring(pc.replace_substring(text, "%", "%25"), ":", "%3A")
+        parts.append(text)
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ":")
 
 
-def _blocks_of_ids(ids: pa.StringArray) -> pa.BinaryArray:
+def _blocks_of_ids(ids: pa.StringArray) -> Sequence[Octets]:
     """Headers of the id alone, and persistent: what encode_properties makes of each."""
     lengths = pc.binary_length(ids).to_numpy()
-    table_lengths = numbers(lengths + len(_HEADER_START) + 4, ">u4")
-    raw = ids.cast(pa.binary())
-    return joined(
-        _FLAGS_OF_ID, table_lengths, _HEADER_START, numbers(lengths, ">u4"), raw,
+    table_lengths = Numbers(lengths + len(_HEADER_START) + 4, U32)
+    return (
+        _FLAGS_OF_ID, table_lengths, _HEADER_START, Numbers(lengths, U32), ids.cast(pa.binary()),
         bytes((PERSISTENT,)),
     )  # fmt: skip
 
