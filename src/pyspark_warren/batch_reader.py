@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -29,6 +29,12 @@ from pyspark_warren.reading import (
 
 if TYPE_CHECKING:
     from pyspark_warren.options import SourceOptions
+
+
+_LIMIT_OF_SNAPSHOT: Final = (
+    "option limit: {!r} is not a stream, so how much a snapshot of it has is not known before it "
+    "is read; read it alone, or use limit() behind the source"
+)
 
 
 class WarrenBatchReader(WarrenReader, DataSourceReader):
@@ -62,7 +68,7 @@ class WarrenBatchReader(WarrenReader, DataSourceReader):
             with FileClient(options.path) as files:
                 queues = options.queues or files.queues()
                 if options.pattern is not None:
-                    queues = matching(options.pattern, files.queues())
+                    queues = self._matching(options.pattern, files.queues())
                 spans = {queue: self._span(files, queue) for queue in self._wanted(queues)}
                 return cut_all(files, self._narrowed(files, spans), options)
         spans = {}
@@ -71,14 +77,23 @@ class WarrenBatchReader(WarrenReader, DataSourceReader):
             declare_if_asked(options, client)
             queues = options.queues
             if options.pattern is not None:
-                queues = matching(options.pattern, client.stream_names())
+                queues = self._matching(options.pattern, client.stream_names())
             for queue in self._wanted(queues):
                 try:
                     spans[queue] = self._span(client, queue)
                 except NotAStream:
                     others.append(queue)
+            if options.limit is not None and others and len(spans) + len(others) > 1:
+                raise InvalidOption(_LIMIT_OF_SNAPSHOT.format(others[0]))
             snapshots = [part for queue in others for part in self._snapshots(client, queue)]
             return [*snapshots, *cut_all(client, self._narrowed(client, spans), options)]
+
+    def _matching(self, pattern: str, names: Sequence[str]) -> tuple[str, ...]:
+        """The streams that match, for each of which the options say where it begins and ends."""
+        found = matching(pattern, tuple(names))
+        for positions in (self._options.starting, self._options.ending):
+            positions.require_named(found)
+        return found
 
     def _wanted(self, queues: tuple[str, ...]) -> list[str]:
         wanted = self._pushed.queues
