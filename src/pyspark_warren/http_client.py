@@ -341,11 +341,6 @@ def _refuse_other_protocol(endpoint: Endpoint, error: Exception) -> None:
             f"option url: {endpoint} speaks AMQP and not HTTP; give the port of the management "
             f"API, such as {endpoint.scheme}://{endpoint.host}:{DEFAULT_PORTS[endpoint.scheme]}"
         ) from error
-    if isinstance(error, BadStatusLine) and str(error).startswith("\x15\x03"):
-        raise InvalidOption(
-            f"option url: {endpoint} speaks TLS; write https:// for it, and give option caFile if "
-            "its certificate was not signed by one whom this machine trusts"
-        ) from error
     if isinstance(error, SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         raise InvalidOption(
             f"option url: {endpoint} does not speak TLS; give the port of the management API with "

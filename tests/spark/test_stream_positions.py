@@ -10,9 +10,10 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from broker_process import BrokerProcess
+from acceptance.management_client import Api
+from broker_process import Address, BrokerProcess
 from pyspark_warren import progress
-from pyspark_warren.errors import DataLost, InvalidOption
+from pyspark_warren.errors import DataLost, InvalidOption, NotAuthorised
 from pyspark_warren.progress import METRICS
 from spark.reading import (
     batch_reader,
@@ -165,6 +166,22 @@ def test_a_pattern_matches_whole_names_and_may_match_none(
     finally:
         for name in (f"{queue}1", f"{queue}22"):
             channel.queue_delete(name)
+
+
+def test_a_pattern_leaves_out_streams_that_the_user_may_not_read(
+    two: tuple[str, str], broker: BrokerProcess
+) -> None:
+    one, other = two
+    api = Api(Address("127.0.0.1", broker.http_port))
+    api.must(api.put("users", "partial", body={"password": "partial", "tags": "management"}))
+    permissions = {"configure": "^$", "write": "^$", "read": f"^{one}$"}
+    api.must(api.put("permissions", "/", "partial", body=permissions))
+    options = {"url": f"http://partial:partial@127.0.0.1:{broker.http_port}"}
+    reader = batch_reader(**options, subscribePattern=f"{one}.*")
+    assert bodies_of(rows_of(reader)) == list(range(10))
+    with pytest.raises(NotAuthorised, match=f"refuses user 'partial' access to '{other}'"):
+        batch_reader(**options, subscribe=other).partitions()
+    api.must(api.delete("users", "partial"))
 
 
 # How much a batch has
