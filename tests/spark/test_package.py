@@ -1,4 +1,4 @@
-"""The package pyspark-warren with other versions of Spark, workers without it, and Spark Connect."""
+"""The package pyspark-warren with older Sparks, workers without it, and Spark Connect."""
 
 from __future__ import annotations
 
