@@ -154,6 +154,8 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the streams end: the query is to come as far as that."""
+        # Spark asks this before it asks where a new query begins.
+        declare_if_asked(self._options, self._client)
         self._targets = {queue: extent.end for queue, extent in self._extents_now().items()}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name

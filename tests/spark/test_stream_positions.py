@@ -16,6 +16,7 @@ from pyspark_warren import progress
 from pyspark_warren.errors import DataLost, InvalidOption, NotAuthorised
 from pyspark_warren.progress import METRICS
 from spark.reading import (
+    PERSISTENT,
     batch_reader,
     batches_of,
     bodies_of,
@@ -224,6 +225,18 @@ def test_available_now_waits_for_nothing_and_goes_as_far_as_there_was(
     assert reader.latestOffset({stream: 0}, limit) == {stream: 1}
     assert reader.latestOffset({stream: 1}, limit) == {stream: 2}
     assert reader.latestOffset({stream: 2}, limit) == {stream: 2}
+
+
+def test_available_now_declares_the_stream_of_an_exchange(
+    channel: BlockingChannel, queue: str, http_url: str
+) -> None:
+    reader = stream_reader(url=http_url, queue=queue, exchange="amq.topic", routingKey=f"{queue}.#")
+    reader.prepareForTriggerAvailableNow()
+    assert reader.initialOffset() == {queue: 0}
+    channel.basic_publish("amq.topic", f"{queue}.a", b"1", PERSISTENT)
+    again = stream_reader(url=http_url, queue=queue)
+    again.prepareForTriggerAvailableNow()
+    assert again.latestOffset({queue: 0}, again.getDefaultReadLimit()) == {queue: 1}
 
 
 def test_a_partition_has_no_more_records_than_asked_for(
