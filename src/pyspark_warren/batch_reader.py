@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -30,6 +30,12 @@ from pyspark_warren.reading import (
 
 if TYPE_CHECKING:
     from pyspark_warren.options import SourceOptions
+
+
+_LIMIT_OF_SNAPSHOT: Final = (
+    "option limit: {!r} is not a stream, so how much a snapshot of it has is not known before it "
+    "is read; read it alone, or use limit() behind the source"
+)
 
 
 class WarrenBatchReader(WarrenReader, DataSourceReader):
@@ -63,20 +69,31 @@ class WarrenBatchReader(WarrenReader, DataSourceReader):
             with FileClient(options.path) as files:
                 queues = options.queues or files.queues()
                 if options.pattern is not None:
-                    queues = matching(options.pattern, files.queues())
+                    queues = matching(options.pattern, tuple(files.queues()))
+                    self._require_named(queues)
                 spans = {queue: self._span(files, queue) for queue in self._wanted(queues)}
                 return cut_all(files, self._narrowed(files, spans), options)
         spans = {}
         others = []
         with open_client(options) as client:
             declare_if_asked(options, client)
-            for queue in self._wanted(names_now(options, client)):
+            queues = names_now(options, client)
+            if options.is_open:
+                self._require_named(queues)
+            for queue in self._wanted(queues):
                 try:
                     spans[queue] = self._span(client, queue)
                 except NotAStream:
                     others.append(queue)
+            if options.limit is not None and others and len(spans) + len(others) > 1:
+                raise InvalidOption(_LIMIT_OF_SNAPSHOT.format(others[0]))
             snapshots = [part for queue in others for part in self._snapshots(client, queue)]
             return [*snapshots, *cut_all(client, self._narrowed(client, spans), options)]
+
+    def _require_named(self, queues: tuple[str, ...]) -> None:
+        """Refuse positions by queue that leave out one of those that were found, or name others."""
+        for positions in (self._options.starting, self._options.ending):
+            positions.require_named(queues)
 
     def _wanted(self, queues: tuple[str, ...]) -> list[str]:
         wanted = self._pushed.queues

@@ -38,6 +38,8 @@ class Position:
     """The offset, or milliseconds since 1970."""
     must_exist: bool = False
     """True if it is an error that no record was taken at the moment or later."""
+    option: str = field(default="", compare=False)
+    """Name of the option that gives a moment, for errors."""
 
 
 EARLIEST: Final = Position(PositionKind.EARLIEST)
@@ -80,7 +82,7 @@ class Positions:
         if other:
             raise InvalidOption(
                 f"option {self.option}: {', '.join(map(repr, other))} is not read; name it with "
-                "option subscribe, too"
+                "option subscribe, too, or leave it out"
             )
 
 
@@ -108,7 +110,7 @@ def parse_moment(option: str, text: str) -> Position:
     """A moment, or milliseconds since 1970. Raises InvalidOption."""
     text = text.strip()
     if text.isascii() and text.isdigit() and int(text) <= OFFSET_MAX:
-        return Position(PositionKind.MOMENT, int(text))
+        return Position(PositionKind.MOMENT, int(text), option=option)
     return _moment(option, text, "neither milliseconds since 1970 nor a moment")
 
 
@@ -186,4 +188,4 @@ def _moment(option: str, text: str, what_it_is: str) -> Position:
     moment_ms = int(moment.timestamp() * 1000)
     if moment_ms < 0:
         raise InvalidOption(f"option {option}: {text} is before 1970")
-    return Position(PositionKind.MOMENT, moment_ms)
+    return Position(PositionKind.MOMENT, moment_ms, option=option)

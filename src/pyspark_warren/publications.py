@@ -46,6 +46,9 @@ class Encoder:
     def encode(self, batch: pa.RecordBatch, frame_max: int) -> Iterator[pa.BinaryArray]:
         """Blocks of messages, each the frames of a row. Raises PublishFailed for one it cannot."""
         _check_filled(batch, "value", "column value")
+        if self._options.routing_key is None and "routing_key" in batch.schema.names:
+            # Published with an empty key, most messages would go nowhere, or to the wrong queue.
+            _check_filled(batch, "routing_key", "column routing_key", "fill it, or give routingKey")
         for name in self._options.id_columns:
             _check_filled(batch, name, f"option idColumns: {name}")
         if (key := self._options.partition_key) is not None:
@@ -107,9 +110,11 @@ class Encoder:
 _PERSISTENT_BLOCK: Final = encode_properties(Properties(delivery_mode=PERSISTENT))
 
 
-def _check_filled(batch: pa.RecordBatch, name: str, called: str) -> None:
+def _check_filled(
+    batch: pa.RecordBatch, name: str, called: str, advice: str = "fill it first"
+) -> None:
     if nulls := batch[name].null_count:
-        raise PublishFailed(f"{called} is null in {nulls} rows; fill it first")
+        raise PublishFailed(f"{called} is null in {nulls} rows; {advice}")
 
 
 def _numbered(

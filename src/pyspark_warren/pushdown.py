@@ -52,7 +52,9 @@ class Pushed:
 
     def with_filter(self, wanted: Filter) -> Pushed | None:
         """The same, with one more filter; None if that is none of those that are known here."""
-        kind, column = type(wanted).__name__, wanted.attribute  # type: ignore[attr-defined]
+        kind = type(wanted).__name__
+        # `Not` has no attribute, but another filter within.
+        column: tuple[str, ...] = getattr(wanted, "attribute", ())
         if len(column) != 1:
             return None
         if kind == "IsNotNull":

@@ -111,7 +111,7 @@ def _resolve_moment(client: StreamClient, queue: str, position: Position, extent
     offset = client.offset_at(queue, position.number)
     if position.must_exist and offset >= extent.end:
         raise InvalidOption(
-            f"option startingTimestamp: {queue!r} has no record of that moment or later "
+            f"option {position.option}: {queue!r} has no record of that moment or later "
             f"({position.number} ms since 1970); to begin with the next record, set option "
             "startingOffsetsByTimestampStrategy to latest"
         )

@@ -8,14 +8,20 @@ blocks, its time), so a test is done once for each distinct one, and rows are ch
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import urlencode
 
 from pyspark_warren.errors import InvalidOption
 
 # As many as the broker takes in a request, and as long.
 CONDITIONS_MAX: Final = 64
 CONDITION_BYTES_MAX: Final = 1_024
+# A longer address would be refused, so conditions that make one are tested here alone.
+QUERY_BYTES_MAX: Final = 16_384
+HEADER_NAME_BYTES_MAX: Final = 255
+_UTF8_BYTES_MAX: Final = 4
 ONE_WORD: Final = "*"
 ANY_WORDS: Final = "#"
 
@@ -47,7 +53,7 @@ class TextTest:
     def query(self) -> list[tuple[str, str]]:
         """The test as the broker knows it; empty if it does not."""
         name = {"pattern": "key", "equal": "key", "prefix": "key_prefix"}.get(self.kind)
-        is_short = all(len(text.encode()) <= CONDITION_BYTES_MAX for text in self.texts)
+        is_short = all(len(text) <= CONDITION_BYTES_MAX // _UTF8_BYTES_MAX for text in self.texts)
         if name is None or self.is_of_exchange or len(self.texts) > CONDITIONS_MAX or not is_short:
             return []
         return [(name, text) for text in self.texts]
@@ -94,11 +100,21 @@ class RowFilter:
     def query(self) -> list[tuple[str, str]]:
         """Parameters for the broker, which may let pass more than this filter does."""
         # Conditions of one kind are alternatives there, so only one test can be told.
-        of_keys = next((query for test in self.keys if (query := test.query())), [])
-        return [*of_keys, *(self.headers.query() if self.headers is not None else [])]
+        of_keys = (_short(test.query()) for test in self.keys)
+        of_headers = [] if self.headers is None else _short(self.headers.query())
+        return [*next((query for query in of_keys if query), []), *of_headers]
 
     def takes_route(self, exchange: str, routing_key: str) -> bool:
         return all(t.holds(exchange if t.is_of_exchange else routing_key) for t in self.keys)
+
+
+def _short(query: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the conditions if they fit into an address, or none of them."""
+    try:
+        length = len(urlencode(query))
+    except UnicodeEncodeError:  # half of a surrogate pair, which no key has
+        return []
+    return list(query) if length <= QUERY_BYTES_MAX else []
 
 
 def topic_matches(pattern: str, key: str) -> bool:
@@ -156,6 +172,11 @@ def parse_headers(option: str, text: str) -> HeadersTest:
     if not 0 < len(given) <= CONDITIONS_MAX:
         raise InvalidOption(f"option {option}: give 1 to {CONDITIONS_MAX} headers, as {example}")
     for name, value in given.items():
+        if not 0 < len(name.encode(errors="surrogatepass")) <= HEADER_NAME_BYTES_MAX:
+            raise InvalidOption(
+                f"option {option}: {name!r} is no name of a header: give 1 to "
+                f"{HEADER_NAME_BYTES_MAX} bytes"
+            )
         if not isinstance(value, str | int | float | bool | None):
             raise InvalidOption(f"option {option}: {name!r} is no text, number or truth value")
     return HeadersTest(tuple(given.items()), is_any=match == "any")

@@ -6,18 +6,20 @@ from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
 )
 
 from pyspark_warren.batch_reader import WarrenBatchReader
-from pyspark_warren.errors import InvalidOption
+from pyspark_warren.errors import InvalidOption, WarrenError
 from pyspark_warren.option_words import refuse_without_effect
 from pyspark_warren.options import parse_sink_options, parse_source_options
+from pyspark_warren.refused_reader import RefusedStreamReader
 from pyspark_warren.schema import asked_columns, spark_schema
 from pyspark_warren.sink_columns import check_columns
 from pyspark_warren.stream_reader import WarrenStreamReader
@@ -140,14 +142,10 @@ class WarrenDataSource(DataSource):
         return WarrenBatchReader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        refuse_without_effect(self.options, is_stream=True)
-        options = self._source_options(schema)
-        if not options.endpoints:
-            raise InvalidOption(
-                "option url: is missing; files do not say how far records are safe, so readStream "
-                "asks a broker, and reads what is below option path"
-            )
-        return WarrenStreamReader(options)
+        try:
+            return self._stream_reader(schema)
+        except WarrenError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
@@ -158,12 +156,22 @@ class WarrenDataSource(DataSource):
 
     def streamWriter(  # noqa: N802 - Spark's name
         self, schema: StructType, overwrite: bool
-    ) -> DataSourceStreamArrowWriter:
+    ) -> DataSourceStreamWriter:
         if overwrite:
             raise InvalidOption('outputMode("complete"): queues are added to; use "append"')
         options = parse_sink_options(self.options)
         check_columns(schema, options)
         return WarrenStreamWriter(options)
+
+    def _stream_reader(self, schema: StructType) -> WarrenStreamReader:
+        refuse_without_effect(self.options, is_stream=True)
+        options = self._source_options(schema)
+        if not options.endpoints:
+            raise InvalidOption(
+                "option url: is missing; files do not say how far records are safe, so readStream "
+                "asks a broker, and reads what is below option path"
+            )
+        return WarrenStreamReader(options)
 
     def _source_options(self, schema: StructType) -> SourceOptions:
         """The options, with the columns that `schema()` of the query names."""
@@ -185,4 +193,9 @@ def register(spark: SparkSession) -> None:
     ----------
     spark : :class:`SparkSession`
     """
-    spark.dataSource.register(WarrenDataSource)
+    try:
+        spark.dataSource.register(WarrenDataSource)
+    except AnalysisException as error:
+        # Before 4.1 Spark refuses a source that it has found by itself.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -35,6 +35,7 @@ from pyspark_warren.admission import (
     SupportsTriggerAvailableNow,
     require_limits,
 )
+from pyspark_warren.errors import QueueMissing
 from pyspark_warren.http_client import CUTS_MAX, Extent
 from pyspark_warren.planning import (
     Offsets,
@@ -95,8 +96,9 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
         declare_if_asked(self._options, self._client)
         option = self._options.starting.option
         initial = {}
-        for queue in self._names():
-            extent = self._client.extent(queue)
+        extents = self._extents_now()
+        self._options.starting.require_named(tuple(extents))
+        for queue, extent in extents.items():
             starting = self._options.stream_start(queue)
             require_there(option, queue, starting, extent, is_fatal=self._is_fatal)
             offset = resolve(self._client, queue, starting, extent)
@@ -154,7 +156,9 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the streams end: the query is to come as far as that."""
-        self._targets = {queue: self._client.extent(queue).end for queue in self._names()}
+        # Spark asks this before it asks where a new query begins.
+        declare_if_asked(self._options, self._client)
+        self._targets = {queue: extent.end for queue, extent in self._extents_now().items()}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return where the streams ended when they were last looked at, for the query's status.
@@ -207,15 +211,26 @@ class WarrenStreamReader(WarrenReader, DataSourceStreamReader, SupportsTriggerAv
         self._known = names_now(self._options, self._client)
         return self._known
 
+    def _extents_now(self) -> dict[str, Extent]:
+        """Return the extents of all queues; one that was found may have been deleted just now."""
+        names = self._names() if self._targets is None else tuple(self._targets)
+        extents = {}
+        for queue in names:
+            try:
+                extents[queue] = self._client.extent(queue)
+            except QueueMissing:
+                if not self._options.is_open:
+                    raise
+        return extents
+
     def _ends(self, start: Offsets) -> Offsets:
         """Where the streams end, or where AvailableNow is to come to."""
-        names = self._names() if self._targets is None else tuple(self._targets)
-        self._extents = {queue: self._client.extent(queue) for queue in names}
+        self._extents = self._extents_now()
         if self._options.is_open:
             for queue in start:
-                if queue not in names:
+                if queue not in self._extents:
                     lost(f"{queue!r} was read, and is not there any more", is_fatal=self._is_fatal)
-        ends = {queue: self._end(queue, start.get(queue, 0)) for queue in names}
+        ends = {queue: self._end(queue, start.get(queue, 0)) for queue in self._extents}
         # An empty queue that is new would make a batch without rows.
         return {queue: end for queue, end in ends.items() if queue in start or end or not start}
 

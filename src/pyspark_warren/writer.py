@@ -14,13 +14,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
     WriterCommitMessage,
 )
 
 from pyspark_warren.pace import Pace, at_once
 from pyspark_warren.publications import BLOCK_MESSAGES, Encoder
 from pyspark_warren.publisher import Publisher
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamArrowWriter
+except ImportError:  # before 4.1, which gives batches to whatever is an Arrow writer
+    if not TYPE_CHECKING:
+
+        class _StreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter): ...
+
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,5 +90,5 @@ class WarrenBatchWriter(PublishingWriter, DataSourceArrowWriter):
     """Publishes a DataFrame."""
 
 
-class WarrenStreamWriter(PublishingWriter, DataSourceStreamArrowWriter):
+class WarrenStreamWriter(PublishingWriter, _StreamArrowWriter):
     """Publishes what a streaming query results in, batch after batch."""

@@ -262,8 +262,9 @@ def test_files_of_a_broker_have_what_it_sends(
 
 def test_files_alone_are_not_followed(tmp_path: Path) -> None:
     source = WarrenDataSource({"path": str(tmp_path)})
+    reader = source.streamReader(spark_schema(include_headers=True))
     with pytest.raises(InvalidOption, match="option url: is missing; files do not say how far"):
-        source.streamReader(spark_schema(include_headers=True))
+        reader.initialOffset()
 
 
 # Publishing

@@ -14,6 +14,7 @@ from warren.broker.predeclared import require_not_default
 from warren.management.call import Call
 from warren.management.errors import BetweenMasters
 from warren.model.equivalence import alternate_exchange_of
+from warren.model.errors import AmqpError
 from warren.model.records import BindingRecord, DestinationKind, ExchangeRecord, QueueRecord
 from warren.queues.arguments import dead_letter_exchange_of
 from warren.queues.boundary import answer_of
@@ -95,6 +96,15 @@ async def delete_super_stream(call: Call, name: str) -> None:
 def require_readable(call: Call, name: str) -> None:
     """A queue, wherever it is."""
     _require(call, "queue", name, "read")
+
+
+def is_readable(call: Call, queue: str) -> bool:
+    """True if the caller may read the queue."""
+    try:
+        require_readable(call, queue)
+    except AmqpError:
+        return False
+    return True
 
 
 def require_configure(call: Call, queue: str) -> None:

@@ -112,7 +112,10 @@ def _headers(text: str) -> dict[str, str | None]:
 
 def _needles(name: str, value: str | None) -> tuple[bytes, ...]:
     """Bytes that a property block has if the message has this header: its name, and its text."""
-    encoded = name.encode()
+    try:
+        encoded, text = name.encode(), (value or "").encode()
+    except UnicodeEncodeError:
+        raise bad_request("headers: half of a surrogate pair is no text") from None
     if not 0 < len(encoded) <= _NAME_BYTES_MAX:
         raise bad_request(f"headers: a name has 1 to {_NAME_BYTES_MAX} bytes")
-    return bytes((len(encoded),)) + encoded, (value or "").encode()
+    return bytes((len(encoded),)) + encoded, text

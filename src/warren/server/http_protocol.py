@@ -5,6 +5,8 @@ a thousand of them would shut out everybody. Here
 
 - a request's head must be complete 10 s after it began, and a body must go on at 1 kB/s at least;
 - one large piece is read per turn of the event loop: uvloop by itself reads 32 of them, 8 MB;
+- a client that greets with AMQP is told at once that it has the wrong port, instead of waiting for
+  an answer until its head is overdue;
 - the rest of a body that has been answered (413, 401) is read without being parsed, so that the
   client gets to the answer, and not for ever;
 - when there are too many connections, one that owes the rest of its request, or has none under
@@ -46,6 +48,8 @@ UNWANTED_BYTES_MAX: Final = 16_000_000
 # After each large piece of that, so that senders of nothing but large bodies get slow.
 UNWANTED_PAUSE_S: Final = 0.01
 
+_AMQP_GREETING: Final = b"AMQP"
+
 _log = EventLog("management")
 
 
@@ -73,6 +77,9 @@ class HttpProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if not self._received and data.startswith(_AMQP_GREETING):
+            self.send_400_response("This is the management API: AMQP has another port.")
+            return
         self._received += len(data)
         if self._is_lingering or self._is_answered_early():
             self._count_unwanted(len(data))

@@ -10,8 +10,10 @@ each chunk (header, routes, property blocks), which is a hundredth of it, and
   has one empty route, one empty property block, and flags (`flags.py`) say which parts were left
   out, so that nobody takes them for what was published.
 
-Bodies that are not wanted are not read from disk. So the checksum of the whole chunk cannot be
-looked at, only that of its header; what is sent has a checksum of its own.
+A chunk of which nothing is left out is sent as it is on disk, with its own checksum, which the
+reader looks at. A chunk that is reduced gets a checksum of its own, so that of the whole is looked
+at here before, or damage would be sent as if it were sound. Where bodies are not wanted they are
+not read from disk, and only the checksum of the header can be looked at.
 
 An answer says how far it has looked: an offset, from which to go on, whether or not anything
 matched. One answer looks at SCANNED_CHUNKS_MAX chunks and has SELECTED_BYTES_MAX, to a chunk.
@@ -34,6 +36,7 @@ from warren.streams.chunk_format import (
     VERSION,
     ChunkHeader,
     MalformedChunk,
+    is_sound,
     padded,
     read_header,
 )
@@ -160,12 +163,20 @@ class _Search:
         lead = ChunkLead(header, window.read(position, lead_bytes))
         if selection.may_match is not None and not selection.may_match(lead):
             return
-        bodies = b""
-        if not selection.without & WITHOUT_BODIES:
-            bodies = window.read(position + lead_bytes, header.size - lead_bytes)
-        chunk = reduced(lead, bodies, selection.without)
+        chunk = self._wanted_parts(window, position, lead)
         self.found.append(chunk)
         self._bytes += len(chunk)
+
+    def _wanted_parts(self, window: _Window, position: int, lead: ChunkLead) -> bytes:
+        header, without = lead.header, self._selection.without
+        if without & WITHOUT_BODIES:
+            return reduced(lead, b"", without)
+        chunk = window.read(position, header.size)
+        if not without:
+            return chunk
+        if not is_sound(chunk, 0, header):
+            raise MalformedChunk("its checksum is wrong")
+        return reduced(lead, chunk[header.parts()[7] :], without)
 
 
 class _Window:

@@ -151,6 +151,11 @@ def test_headers_properties_and_message_ids_of_rows_are_sent() -> None:
     ("columns", "given", "message"),
     [
         ({"value": pa.array([b"", None])}, {}, "column value is null in 1 rows"),
+        (
+            {"value": [b"", b""], "routing_key": pa.array(["k", None])},
+            {},
+            "column routing_key is null in 1 rows; fill it, or give routingKey",
+        ),
         ({"value": [b""], "n": pa.array([None], pa.int64())}, {"idColumns": "n"}, "n is null"),
         ({"value": [b""], "routing_key": ["k" * 256]}, {}, "a short string has 255 bytes at most"),
         ({"value": [b""], "message_id": ["m" * 256]}, {}, "message_id has 256 bytes"),
@@ -161,6 +166,12 @@ def test_a_row_that_cannot_be_published_says_why(
 ) -> None:
     with pytest.raises(PublishFailed, match=message):
         encoded(pa.record_batch(columns), **given)
+
+
+def test_a_row_without_a_key_goes_where_the_option_says() -> None:
+    batch = pa.record_batch({"value": [b"", b""], "routing_key": pa.array(["k", None])})
+    methods = [decode_method(one.method) for one in encoded(batch, routingKey="other")]
+    assert [getattr(method, "routing_key", None) for method in methods] == ["k", "other"]
 
 
 def test_what_the_source_gives_the_sink_takes() -> None:

@@ -104,6 +104,17 @@ async def test_a_head_that_does_not_come_ends_the_connection(port: int, sent: by
     writer.close()
 
 
+async def test_a_client_of_amqp_is_told_at_once_that_it_has_the_wrong_port(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_S_MAX", 10 * WAIT_S)
+    reader, writer = await send(port, b"AMQP\x00\x00\x09\x01")
+    answer = await asyncio.wait_for(reader.read(), WAIT_S)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(b"AMQP has another port.")
+    writer.close()
+
+
 async def test_a_head_that_comes_drop_by_drop_ends_the_connection_too(port: int) -> None:
     reader, writer = await send(port, HALF_A_HEAD)
     ended = asyncio.ensure_future(is_closed(reader))

@@ -46,7 +46,8 @@ async def _snapshot(call: Call) -> Response:
     now_ms = call.node.context.clock.now_ms()
     limit = number_of(call, "limit", queue.message_count)
     if "from" in call.query:
-        walk = _Walk(queue, number_of(call, "from", 0), number_of(call, "to", 0))
+        end = number_of(call, "to", 0) if "to" in call.query else None
+        walk = _Walk(queue, number_of(call, "from", 0), end)
     else:
         walk = _Walk(queue)
     place = number_of(call, "place", 0)

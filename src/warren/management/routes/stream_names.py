@@ -1,7 +1,8 @@
 """/api/warren/stream-names/V: the names of a virtual host's streams, wherever their masters are.
 
 A reader of all streams whose names match a pattern asks this before every batch, so nothing but
-names is told, which every node of a cluster knows without asking another.
+names is told, which every node of a cluster knows without asking another. Streams that the caller
+may not read are left out: to be refused one of them would end the query.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Final
 
 from warren.management.call import Call
 from warren.management.caller import VHOST_USERS
+from warren.management.declaring import is_readable
 from warren.management.json_types import JsonObject
 from warren.management.resource import Resource
 from warren.queues.settings import QueueType, queue_type_of
@@ -18,7 +20,7 @@ from warren.queues.settings import QueueType, queue_type_of
 async def _names(call: Call) -> JsonObject:
     records = [queue.record for queue in call.vhost.queues.values()]
     streams = [r for r in records if queue_type_of(r.arguments) is QueueType.STREAM]
-    return {"names": sorted(record.name for record in streams)}
+    return {"names": sorted(r.name for r in streams if is_readable(call, r.name))}
 
 
 RESOURCES: Final = (
