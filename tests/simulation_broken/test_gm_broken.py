@@ -15,7 +15,7 @@ from gm_scenario import Scenario
 from warren.replication.gm.frames import Frame, Payload
 from warren.replication.gm.member import GroupMember
 from warren.replication.gm.neighbour_links import LeftStream
-from warren.replication.gm.publications import NOBODYS_VIEW, Origin
+from warren.replication.gm.publications import NOBODYS_VIEW, Origin, Publication
 from warren.replication.gm.ring import Ring
 from warren.replication.gm.ring_view import RingView
 from warren.replication.gm.rounds import Rounds
@@ -96,7 +96,7 @@ def deliver_what_is_not_meant(patch: Patch) -> None:
     choose = Rounds._choose
 
     def tell_all(self: Rounds, deliveries: list, origin: str, first: int, fresh: list) -> None:
-        meant = [p._replace(view=1 << 30) if p.view != NOBODYS_VIEW else p for p in fresh]
+        meant = [Publication(1 << 30, p.payload) if p.view != NOBODYS_VIEW else p for p in fresh]
         choose(self, deliveries, origin, first, meant)
 
     patch.setattr(Rounds, "_choose", tell_all)

@@ -5,14 +5,15 @@ it brings one message or a hundred; and so does a batch of any other queue on th
 messages wait a little for others, of their own queue and of all queues (`SOON`), and go out
 together: one write for each neighbour, one sync on each disk, one answer.
 
-All wait while a batch is under way, and go as soon as mirrors hold it: so there is one at a time,
-and who publishes faster than that fills the next one. Beyond that, waiting is for those who have
-company. As long as no more than a few queues (`FEW_QUEUES`) have had messages lately, nobody waits
-longer. Where there are more, a message goes `SOON_MS` after the last gathering, and where there are
-very many (`MANY_QUEUES`), `CROWDED_MS` after it. And a publisher who
-waits for each confirm before it publishes to the next queue would wait here each time, in vain: so
-when a gathering has brought nothing but the message that waited, the next ones (`ALONE_MAX`) do
-not wait, unless a batch is under way.
+A message waits while a batch is under way, and goes as soon as mirrors hold that, or after
+`SOON_MS`: a publisher who is faster than the ring fills the next batch meanwhile. As long as no
+more than a few queues (`FEW_QUEUES`) have had messages lately, nobody waits for anything else.
+
+Where there are more, messages also wait for each other: the next gathering is `SOON_MS` after the
+last one, or `CROWDED_MS` where there are very many (`MANY_QUEUES`). A publisher who waits for each
+confirm before it publishes to the next queue would wait here each time, in vain: so when a
+gathering has brought nothing but the message that waited, the next ones (`ALONE_MAX`) do not wait,
+unless a batch is under way.
 
 Many messages of one queue need no company: they go when the turn ends (`NOW`). Removals
 can wait longer (`LATER`), since nobody waits for them: a mirror that lacks one redelivers a message

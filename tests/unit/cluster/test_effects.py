@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warren.cluster.actions import Action, Commit, Left, PublishState, SetTimer
-from warren.cluster.effects import Effects
+from warren.cluster.actions import Action, Commit, Left, PublishState, SendFrame, SetTimer
+from warren.cluster.effects import TOGETHER_BYTES_MAX, Effects
 
 
 class Loop:
@@ -132,3 +132,31 @@ def test_actions_of_an_event_that_fails_go_with_the_next_one(loop: Loop, effects
     effects.abandon()
     assert loop.wakes == 1
     assert handled(effects) == [Left()]
+
+
+def test_frames_for_one_node_that_follow_each_other_become_one_action(effects: Effects) -> None:
+    effects.begin()
+    effects.send_frame("a", [b"1", b"2"])
+    effects.send_frame("a", [b"3"])
+    effects.send_frame("b", [b"4"])
+    effects.send_frame("a", [b"5"])
+    effects.add(PublishState())
+    effects.send_frame("a", [b"6"])
+    assert effects.end() == [
+        SendFrame("a", [b"1", b"2", b"3"]),
+        SendFrame("b", [b"4"]),
+        SendFrame("a", [b"5"]),
+        PublishState(),
+        SendFrame("a", [b"6"]),
+    ]
+    effects.send_frame("a", [b"7"])
+    assert effects.end() == [SendFrame("a", [b"7"])], "what was returned grows no more"
+
+
+def test_frames_of_one_action_are_bounded(effects: Effects) -> None:
+    half = bytes(TOGETHER_BYTES_MAX // 2)
+    for _ in range(5):
+        effects.send_frame("a", [half])
+    assert [len(action.buffers) for action in effects.end() if isinstance(action, SendFrame)] == [
+        2, 2, 1,
+    ]  # fmt: skip
