@@ -1,4 +1,4 @@
-"""What the README and docs/SPARK.md say about Spark, run as it stands."""
+"""What the README says about Spark, run as it stands."""
 
 from __future__ import annotations
 
@@ -29,16 +29,3 @@ def test_a_queue_in_spark_as_the_readme_has_it(
             reader.do(block)
     assert reader.names["clicks"].count() == 1000
     assert channel.queue_delete("clicks")
-
-
-def test_a_queue_as_a_dataframe_as_the_guide_has_it(
-    reader: Reader, spark: SparkSession, channel: BlockingChannel
-) -> None:
-    blocks = [b for b in blocks_of(ROOT / "docs" / "SPARK.md") if b.language == "python"]
-    assert len(blocks) == 6
-    try:
-        for block in blocks:
-            reader.do(block)
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-        channel.queue_delete("orders")
