@@ -191,7 +191,9 @@ class QueueClient:
 
         Raises DataLost if the first records are gone.
         """
-        query = urlencode([("from", span[0]), ("to", span[1]), *selection])
+        # A broker that knows no selections sends everything, and is held to this.
+        bound = ("max_bytes", ANSWER_BYTES)
+        query = urlencode([("from", span[0]), ("to", span[1]), bound, *selection])
         request = _Request("GET", f"{self._stream(queue, '/records')}?{query}", queue)
 
         def take(response: HTTPResponse) -> Selected:

@@ -1,4 +1,4 @@
-"""What the README, docs/LAKE.md and docs/SPARK.md say about Spark, run as it stands."""
+"""What the README and docs/LAKE.md say about Spark, run as it stands."""
 
 from __future__ import annotations
 
@@ -88,16 +88,3 @@ def test_bronze_silver_and_gold(reader: Reader, tmp_path: Path) -> None:
     assert sorted(int(str(row["id"])) for row in rows("silver/orders")) == list(range(250))
     assert sum(sold().values()) == 250
     assert sum(float(str(row["total"])) for row in rows("gold/sales")) == 2_500.0
-
-
-def test_a_queue_as_a_dataframe_as_the_guide_has_it(
-    reader: Reader, spark: SparkSession, channel: BlockingChannel
-) -> None:
-    blocks = [b for b in blocks_of(ROOT / "docs" / "SPARK.md") if b.language == "python"]
-    assert len(blocks) == 6
-    try:
-        for block in blocks:
-            reader.do(block)
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-        channel.queue_delete("orders")

@@ -75,7 +75,7 @@ def test_older_versions_of_spark_read_and_publish_and_refuse_limits_by_name(
     )
     environment.install(wheel)
     done = environment.run(
-        str(DRIVER), json.dumps(places), JDK_JAVA_OPTIONS=SMALL_JAVA,
+        str(DRIVER), json.dumps({**places, "register": "yes"}), JDK_JAVA_OPTIONS=SMALL_JAVA,
         PYSPARK_PYTHON=str(environment.python),
     )  # fmt: skip
     facts = facts_of(done)

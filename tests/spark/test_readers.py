@@ -80,6 +80,16 @@ def shrinking(channel: BlockingChannel, queue: str) -> str:
 # Answers that do not come, or not to their end
 
 
+def test_a_selection_that_breaks_off_is_asked_for_again(
+    channel: BlockingChannel, stream: str, broker: BrokerProcess
+) -> None:
+    fill(channel, stream, size=10_000)
+    with CuttingProxy(("127.0.0.1", broker.http_port), 500_000, cuts=3) as proxy:
+        options = {"url": f"http://127.0.0.1:{proxy.port}", "queue": stream}
+        assert all_offsets(**options, filterRoutingKey="#") == list(range(RECORDS))
+        assert proxy.cuts_made > 0
+
+
 def test_answers_that_break_off_are_gone_on_with(
     channel: BlockingChannel, stream: str, broker: BrokerProcess
 ) -> None:
@@ -158,11 +168,12 @@ def test_what_goes_between_two_batches_is_an_error_unless_told_otherwise(
     assert found[0] > 0
 
 
+@pytest.mark.parametrize("columns", [{}, {"columns": "offset"}], ids=["all", "a selection"])
 def test_what_goes_while_a_task_reads_is_an_error_unless_told_otherwise(
-    channel: BlockingChannel, shrinking: str, http_url: str
+    channel: BlockingChannel, shrinking: str, http_url: str, columns: dict[str, str]
 ) -> None:
     fill(channel, shrinking, 2, size=100)
-    options = {"url": http_url, "queue": shrinking, "endingOffsets": "2"}
+    options = {"url": http_url, "queue": shrinking, "endingOffsets": "2", **columns}
     (partition,) = batch_reader(**options).partitions()
     fill(channel, shrinking, size=100)
     with pytest.raises(DataLost, match="failOnDataLoss"):
