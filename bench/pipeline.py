@@ -91,7 +91,9 @@ class Bench:
         self.say(f"pipeline: {name}")
         work()
         costs = [self.cost(work) for _ in range(self.repeats)]
-        return min(costs, key=lambda cost: cost.cpu_us)
+        best = min(costs, key=lambda cost: cost.cpu_us)
+        self.say(f"pipeline: {name}: {best.cpu_us:.2f} us/row, {rate(best.rows_per_s)} rows/s")
+        return best
 
     def cost(self, work: Callable[[], object]) -> Cost:
         pid = os.getpid() if self.is_driver_counted else spark_pid(self.spark)
