@@ -127,6 +127,12 @@ def test_streams_are_compared_and_what_a_node_lacks_wholly_is_noticed(
     missing = {one.queue for one in after.differences if one.copies == {"a": 1, "b": 0}}
     assert missing == set(STREAMS[1:])
     assert {one.queue for one in after.differences} == missing
+    # What follows a chunk that cannot be read cannot be read either, and is told of as one part.
+    (broken_part,) = [one for one in after.differences if one.queue == STREAMS[2]]
+    assert broken_part.end == MESSAGES
+    (short_part,) = [one for one in after.differences if one.queue == STREAMS[1]]
+    assert (short_part.kind, short_part.end) == ("missing", MESSAGES)
+    assert after.nodes["b"].records == (broken_part.offset or 0) + (short_part.offset or 0)
     assert any(STREAMS[2] in text and "offset" in text for text in after.damage)
     assert "2 queues or streams are not on every node" in after.verdict
     page = report.read_text()

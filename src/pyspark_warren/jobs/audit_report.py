@@ -85,7 +85,7 @@ def _findings(report: Report, done: Audited) -> None:
             ("kind", "queue", "virtual host", "message id or offset", *done.nodes),
             [
                 [one.kind, one.queue, one.vhost,
-                 one.message_id if one.offset is None else f"offset {one.offset}",
+                 one.what,
                  *(one.copies.get(node) for node in done.nodes)]
                 for one in done.differences[:SHOWN]
             ],

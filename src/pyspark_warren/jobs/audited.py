@@ -13,10 +13,10 @@ SHOWN_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A message, or a chunk of a stream, of which the copies differ.
+    """A message, or a part of a stream, of which the copies differ.
 
-    `copies` says for each node how often it has the message. Of a chunk `hash` says whose it is,
-    and `offset` where it is.
+    `copies` says for each node how often it has the message. A part of a stream has the offsets
+    from `offset` up to `end`, and `copies` says which nodes have the same bytes there.
     """
 
     kind: str
@@ -26,10 +26,22 @@ class Difference:
     message_id: str | None
     copies: dict[str, int]
     offset: int | None = None
+    end: int = 0
+
+    @property
+    def what(self) -> str | None:
+        """The message's id, or the offsets."""
+        if self.offset is None:
+            return self.message_id
+        if self.end <= self.offset + 1:
+            return f"offset {self.offset}"
+        return f"offsets {self.offset} to {self.end - 1}"
 
     def __str__(self) -> str:
-        what = f"id {self.message_id}" if self.offset is None else f"offset {self.offset}"
-        return f"{self.kind}: {self.queue!r} in {self.vhost!r}, {what}, {self.hash}, {self.copies}"
+        where = f"{self.kind}: {self.queue!r} in {self.vhost!r}"
+        if self.offset is None:
+            return f"{where}, id {self.message_id}, {self.hash}, {self.copies}"
+        return f"{where}, {self.what}, {self.copies}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users have it
@@ -112,7 +114,9 @@ def chunk_differences(rows: DataFrame) -> list[Difference]:
         .groupBy(*_KEY)
         .agg(F.collect_list(F.struct("node", "first")).alias("having"))
     )
-    by_hash = chunks.groupBy(*_KEY, "sequence", "hash").agg(F.collect_set("node").alias("on"))
+    by_hash = chunks.groupBy(*_KEY, "sequence", "records", "hash").agg(
+        F.collect_set("node").alias("on")
+    )
     expected = F.transform(
         # A copy without any chunk lacks all of them.
         F.filter("having", lambda one: F.coalesce(one["first"], F.lit(0)) <= F.col("sequence")),
@@ -127,14 +131,30 @@ def chunk_differences(rows: DataFrame) -> list[Difference]:
     differing = compared.filter(F.size("lacking") > 0)
     kind = F.when(F.col("versions") > 1, "divergent").otherwise("missing")
     chosen = differing.withColumn("kind", kind).orderBy(*_KEY, "sequence", "hash").limit(SHOWN_MAX)
-    return [
+    return _joined(
         Difference(
-            row.kind, row.vhost, row.queue, row.hash, None,
+            row.kind, row.vhost, row.queue, "", None,
             {**dict.fromkeys(sorted(row.on), 1), **dict.fromkeys(sorted(row.lacking), 0)},
-            row.sequence,
+            row.sequence, row.sequence + row.records,
         )
         for row in chosen.collect()
-    ]  # fmt: skip
+    )  # fmt: skip
+
+
+def _joined(found: Iterable[Difference]) -> list[Difference]:
+    """Make one difference of those that follow each other and say the same."""
+
+    def alike(one: Difference) -> tuple[object, ...]:
+        return one.kind, one.vhost, one.queue, sorted(one.copies.items())
+
+    joined: list[Difference] = []
+    for one in sorted(found, key=lambda one: (*alike(one), one.offset)):
+        last = joined[-1] if joined else None
+        if last is not None and alike(last) == alike(one) and last.end == one.offset:
+            joined[-1] = replace(last, end=one.end)
+        else:
+            joined.append(one)
+    return joined
 
 
 def confirmed_missing(spark: SparkSession, rows: DataFrame, log: str) -> list[str]:

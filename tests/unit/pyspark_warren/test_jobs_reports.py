@@ -104,11 +104,11 @@ def test_the_report_tells_records_of_streams_apart_from_messages_in_queues() -> 
 
 def test_a_report_of_an_audit_has_what_differs_and_what_is_absent() -> None:
     difference = Difference("missing", "/", "<q>", "h", "id-1", {"a": 1, "b": 0})
-    chunk = Difference("divergent", "/", "s", "h", None, {"a": 1, "b": 0}, 77)
+    chunk = Difference("divergent", "/", "s", "h", None, {"a": 1, "b": 0}, 77, 99)
     absent = Absent("stream", "/", "gone", ("a",), ("b",))
     nodes = {"a": NodeFigures(1, 2, 1, 9, 0, 80, 100), "b": NodeFigures(1, 1)}
     page = audit_report_of(Audited(nodes, [difference, chunk], [absent], ["bad"], ["id-9"])).page()
-    for shown in ("&lt;q&gt;", "id-1", "offset 77", "gone", "bad", "id-9", "NOT the same"):
+    for shown in ("&lt;q&gt;", "id-1", "offsets 77 to 98", "gone", "bad", "id-9", "NOT the same"):
         assert shown in page
     assert page.count("<svg") == 2
     assert "The copies are the same." in audit_report_of(Audited(nodes)).page()
