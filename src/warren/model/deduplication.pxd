@@ -14,7 +14,7 @@ cdef class Remembered:
 
 
 cdef class Window:
-    cdef object _size_max
+    cdef int64_t _size_max
     cdef object _ttl_ms
     cdef object _on_gone
     cdef dict _entries
@@ -28,7 +28,7 @@ cdef class Window:
     cpdef object forget(self, Remembered entry)
     @cython.locals(entry=Remembered)
     cpdef list entries(self)
-    @cython.locals(oldest=Remembered)
+    @cython.locals(oldest=Remembered, is_full=bint)
     cpdef object make_room(self, int64_t now_ms)
     @cython.locals(first=Remembered)
     cdef object _tidy(self)

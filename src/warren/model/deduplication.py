@@ -32,6 +32,9 @@ WINDOW_IDS_DEFAULT: Final = 1_000_000
 GONE_IDS_MIN: Final = 1_024
 """So many ids that have gone may be kept at least, between those that are in the window."""
 
+UNBOUNDED: Final = (1 << 63) - 1
+"""Size of a window whose owner sees to it that ids go."""
+
 KEY_BYTES_MAX: Final = 64
 """A longer id is kept as its digest, so that a window's memory is bounded by its size."""
 
@@ -78,7 +81,7 @@ class Window:
         on_gone: Callable[[Remembered], None] | None = None,
     ) -> None:
         """`size_max` None: the owner sees to it that ids go."""
-        self._size_max = size_max
+        self._size_max = UNBOUNDED if size_max is None else size_max
         self._ttl_ms = ttl_ms
         self._on_gone = on_gone
         self._may_expire = False
@@ -100,7 +103,11 @@ class Window:
     def add(self, key: bytes, now_ms: int, ttl_ms: int | None = None) -> Remembered:
         """One that `find` does not find; its own time to live goes before that of the window."""
         ttl_ms = self._ttl_ms if ttl_ms is None else ttl_ms
-        entry = Remembered(key, 0 if ttl_ms is None else now_ms + ttl_ms)
+        # As the constructor does it, which takes longer when called with arguments.
+        entry = Remembered.__new__(Remembered)
+        entry.key = key
+        entry.expires_at_ms = 0 if ttl_ms is None else now_ms + ttl_ms
+        entry.pack = 0
         self.restore(entry)
         self.make_room(now_ms)
         return entry
@@ -134,7 +141,7 @@ class Window:
     def make_room(self, now_ms: int) -> None:
         """Forget what is too old, or too many; the newest stays, whatever its time to live."""
         while len(self._entries) > 1:
-            is_full = self._size_max is not None and len(self._entries) > self._size_max
+            is_full = len(self._entries) > self._size_max
             if not is_full and not self._may_expire:
                 return
             oldest = self._order[0]

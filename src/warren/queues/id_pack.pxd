@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from warren.model.deduplication cimport Remembered
 from warren.queues.fate cimport Fate
+from warren.queues.id_records cimport add_fields
 from warren.wire._codec cimport Message as MessageType, QueuedMessage as QueuedType
 
 cdef Py_ssize_t _HEAD_BYTES
@@ -21,7 +22,7 @@ cdef class IdPack:
     cdef list _fates
     @cython.locals(entry=Remembered)
     cpdef object add(self, Fate fate)
-    @cython.locals(entry=Remembered, fate=Fate, keys=list, numbers=list)
+    @cython.locals(entry=Remembered, fate=Fate, keys=list, fields=bytearray)
     cpdef MessageType message(self)
     @cython.locals(fate=Fate, fates=list)
     cpdef object confirmed(self, uint64_t sequence)

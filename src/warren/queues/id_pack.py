@@ -18,7 +18,7 @@ from typing import Final
 
 from warren.model.deduplication import KEY_BYTES_MAX
 from warren.queues.fate import Fate
-from warren.queues.id_records import ID_EXTRA_BYTES, PACK_HEAD_BYTES, pack_of
+from warren.queues.id_records import ID_EXTRA_BYTES, PACK_HEAD_BYTES, add_fields, pack_of
 from warren.wire.codec import Message, QueuedMessage
 
 PACK_BYTES_MAX: Final = 3_072
@@ -62,13 +62,13 @@ class IdPack:
     def message(self) -> Message:
         """Return what to keep: the ids that were not forgotten, or refused, meanwhile."""
         keys: list[bytes] = []
-        numbers: list[int] = []
+        fields = bytearray()
         for fate in self._fates:
             entry = fate.entry
             if entry.is_in_window:
                 keys.append(entry.key)
-                numbers += (entry.expires_at_ms, fate.level, fate.number, len(entry.key))
-        return pack_of(keys, numbers, self.is_persistent)
+                add_fields(fields, entry.expires_at_ms, fate.level, fate.number, len(entry.key))
+        return pack_of(keys, fields, self.is_persistent)
 
     def confirmed(self, sequence: int) -> None:
         fates, self._fates = self._fates, []

@@ -18,7 +18,7 @@ from warren.queues.consumers import Consumer
 from warren.queues.deduplicating_queue import DeduplicatingQueue
 from warren.queues.delivery import Deliveries, TurnClock
 from warren.queues.id_keeping import IDS_LEVEL, IdKeepingBacking
-from warren.queues.id_records import pack_of
+from warren.queues.id_records import add_fields, pack_of
 from warren.queues.memory_backing import MemoryBacking
 from warren.queues.settings import Overflow, QueueSettings
 from warren.wire.codec import Message, OutputBuffer, PropertyBlock, QueuedMessage
@@ -440,7 +440,8 @@ def test_ids_of_former_versions_are_known_and_damaged_ones_passed_over() -> None
     properties = world.queue.id_records()[0].message.properties
     route = world.queue.id_records()[0].message.route_key
     former = Struct(">qHQ").pack(0, 0, 0) + b"sold"
-    for body in (former, b"", b"\xff" * 8, pack_of([b"sx"], [0, 0, 0, 2], True).body[:-1]):
+    add_fields(fields := bytearray(), 0, 0, 0, 2)
+    for body in (former, b"", b"\xff" * 8, pack_of([b"sx"], fields, True).body[:-1]):
         record = QueuedMessage(Message(route, properties, body), 0, 0)
         world.queue.keeper.publish_delivered(record, None, 0)
         world.queue.keeper.requeue([record])

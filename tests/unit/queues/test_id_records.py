@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from warren.model.deduplication import KEY_BYTES_MAX, Remembered, Window
 from warren.queues.fate import new_fate
 from warren.queues.id_pack import PACK_BYTES_MAX, IdPack
-from warren.queues.id_records import MalformedIds, ids_of, is_id, pack_of
+from warren.queues.id_records import MalformedIds, add_fields, ids_of, is_id, pack_of
 from warren.wire.codec import Message
 
 ONE_ID = Struct(">qHQ")
@@ -31,8 +31,10 @@ def shown(message: Message) -> list[tuple[bytes, int, int, int]]:
 def test_a_pack_is_read_as_it_was_written(
     ids: list[tuple[bytes, int, int, int]], is_persistent: bool
 ) -> None:
-    numbers = [number for key, *numbers in ids for number in (*numbers, len(key))]
-    message = pack_of([key for key, *_ in ids], numbers, is_persistent)
+    fields = bytearray()
+    for key, expires_at_ms, level, number in ids:
+        add_fields(fields, expires_at_ms, level, number, len(key))
+    message = pack_of([key for key, *_ in ids], fields, is_persistent)
     assert shown(message) == ids
     assert is_id(message)
     assert message.properties.persistent is is_persistent
@@ -41,14 +43,14 @@ def test_a_pack_is_read_as_it_was_written(
 @given(IDS)
 def test_a_record_of_a_former_version_has_one_id(an_id: tuple[bytes, int, int, int]) -> None:
     key, *numbers = an_id
-    route = pack_of([], [], True).route_key
-    message = Message(route, pack_of([], [], True).properties, ONE_ID.pack(*numbers) + key)
+    route = pack_of([], bytearray(), True).route_key
+    message = Message(route, pack_of([], bytearray(), True).properties, ONE_ID.pack(*numbers) + key)
     assert shown(message) == [an_id]
 
 
 @given(st.binary(max_size=120), st.booleans())
 def test_other_bytes_are_refused_or_have_ids_of_bounded_size(body: bytes, is_pack: bool) -> None:
-    pack = pack_of([], [], True)
+    pack = pack_of([], bytearray(), True)
     crafted = b"\xff" * 8 + body if is_pack else body
     try:
         found = ids_of(Message(pack.route_key, pack.properties, crafted))
