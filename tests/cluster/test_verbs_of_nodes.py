@@ -38,8 +38,8 @@ SAMPLES: Final = {
     "passphrase": "pass", "password": "secret", "pattern": "^x", "pidfile": "FILE",
     "plugin": "rabbitmq_management", "port": "5672", "position": "1", "protocol": "amqp",
     "queue": "q", "queue_name": "q", "read": ".*", "shell": "bash", "strategy": "all",
-    "stream": "s", "tag": None, "type": "all", "username": "nobody", "value": "1",
-    "vhost": "nowhere", "word": None, "write": ".*",
+    "stream": "s", "super-stream": "s", "tag": None, "type": "all", "username": "nobody",
+    "value": "1", "vhost": "nowhere", "word": None, "write": ".*",
 }  # fmt: skip
 # Verbs that find out by themselves whether there is a node: their options, and how they end.
 OWN: Final = {
