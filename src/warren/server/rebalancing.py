@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from warren.cluster.node_replica import NodeReplica
 from warren.cluster.relocations import RELOCATION_MS_MAX
 from warren.metadata.keys import lock_key
 from warren.metadata.store import Check, Delete, Put
@@ -22,6 +21,7 @@ from warren.queues.queue import Queue
 from warren.replication.group_record import GroupRecord, node_of
 
 if TYPE_CHECKING:
+    from warren.cluster.node_replica import NodeReplica
     from warren.server.cluster import Cluster
 
 _KEY: Final = lock_key("rebalance")
