@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
@@ -127,6 +127,8 @@ class WarrenDataSource(DataSource):
     ... )  # doctest: +SKIP
     """
 
+    _stream_reader_type: ClassVar[type[WarrenStreamReader]] = WarrenStreamReader
+
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
 
@@ -171,7 +173,7 @@ class WarrenDataSource(DataSource):
                 "option url: is missing; files do not say how far records are safe, so readStream "
                 "asks a broker, and reads what is below option path"
             )
-        return WarrenStreamReader(options)
+        return self._stream_reader_type(options)
 
     def _source_options(self, schema: StructType) -> SourceOptions:
         """The options, with the columns that `schema()` of the query names."""

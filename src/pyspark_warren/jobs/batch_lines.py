@@ -106,12 +106,18 @@ def batch_of(progress: Mapping[str, Any], source: SourceOptions, detail: str = "
     """
     ends: dict[str, int] = {}
     for read in progress["sources"]:
-        offsets = read["endOffset"]
-        decoded = json.loads(offsets) if isinstance(offsets, str) else offsets or {}
-        ends |= {queue: end for queue, end in decoded.items() if isinstance(end, int)}
+        ends |= offsets_of(read["endOffset"])
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
     lag = lag_of(source, ends)
     return Batch(progress["batchId"], progress["numInputRows"], seconds, lag, detail=detail)
+
+
+def offsets_of(shown: object) -> dict[str, int]:
+    """Return the offsets by queue that Spark shows in a progress, as text or decoded; or none."""
+    decoded = json.loads(shown) if isinstance(shown, str) else shown
+    if not isinstance(decoded, dict):
+        return {}
+    return {queue: offset for queue, offset in decoded.items() if isinstance(offset, int)}
 
 
 def shown_bytes(size: float) -> str:

@@ -8,19 +8,20 @@ tables (`pyspark_warren.lake.delta`) take each batch once. Together: whatever is
 whenever, the lake has each record of the streams once.
 
 A batch is read once: each task writes good and bad rows to files of their own, and the driver
-commits those to the two tables.
+commits those to the two tables. Raw bodies are nothing that Spark need see: its rows are then spans
+of offsets, and each task reads and writes the records of its spans by itself (`span_source`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import pyarrow as pa
 
 from pyspark_warren.errors import InvalidOption
-from pyspark_warren.jobs.batch_lines import batch_of
+from pyspark_warren.jobs.batch_lines import batch_of, offsets_of
 from pyspark_warren.jobs.connecting import BrokerOptions
 from pyspark_warren.jobs.decoding import BODY, BodyFormat, check_format, decode
 from pyspark_warren.jobs.lost_workers import SPARK_ERRORS
@@ -35,8 +36,9 @@ from pyspark_warren.lake.schemas import table_schema
 from pyspark_warren.lake.storage import Storage
 from pyspark_warren.lake.upkeep import FILES_MIN, Upkeep
 from pyspark_warren.options import parse_source_options
-from pyspark_warren.reading import declare_if_asked, open_client
+from pyspark_warren.reading import PartitionReader, declare_if_asked, open_client
 from pyspark_warren.source import register
+from pyspark_warren.span_source import SPANS, register_spans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -255,6 +257,7 @@ class _Ingest:
         writer = BatchWriter(
             self._lake, self._schemas(decoded), options.place_of_checkpoint, options.compression,
             not options.fail_on_data_loss, self._upkeep,
+            PartitionReader(source, source.row_filter) if options.format == "raw" else None,
         )  # fmt: skip
         self._check_z_order(writer.schemas[MESSAGES])
         # What cannot be written to is better known before Spark begins, and said without it.
@@ -262,6 +265,9 @@ class _Ingest:
             self._lake.open(name, schema)
         if self._before is None:
             self._before = self._standing()
+        if writer.reader is not None:
+            register_spans(self._spark)
+            decoded = self._spark.readStream.format(SPANS).options(**given).load()
         stream = decoded.writeStream.foreachBatch(writer)
         stream = stream.option("checkpointLocation", options.place_of_checkpoint)
         if options.once:
@@ -270,10 +276,27 @@ class _Ingest:
 
     def show(self, progress: Mapping[str, Any]) -> None:
         """Show that a batch is done, and how far behind its streams the lake is."""
-        self._rows += int(progress["numInputRows"])
         assert self._source is not None, "the query has started"
-        self.watch.batch(batch_of(progress, self._source))
+        rows = self._rows_of(progress)
+        self._rows += rows
+        self.watch.batch(replace(batch_of(progress, self._source), rows=rows))
         self.watch.advance(Progress(self._rows, detail=f"batch {progress['batchId']}"))
+
+    def _rows_of(self, progress: Mapping[str, Any]) -> int:
+        """Return how many records a batch has; Spark counts spans if that is what it gets."""
+        if self._options.format != "raw":
+            return int(progress["numInputRows"])
+        rows = 0
+        for read in progress["sources"]:
+            starts, ends = (offsets_of(read[name]) for name in ("startOffset", "endOffset"))
+            if not starts.keys() >= ends.keys():  # the first batch, or a queue's first one
+                return sum(self._standing().rows.values()) - self._rows_before() - self._rows
+            rows += sum(end - starts[queue] for queue, end in ends.items())
+        return rows
+
+    def _rows_before(self) -> int:
+        assert self._before is not None, "the query has started"
+        return sum(self._before.rows.values())
 
     def finish(self) -> None:
         """Do the upkeep that is due, and count what this run has brought."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,12 +21,14 @@ from pyspark_warren.lake import MESSAGES, PARTITION_COLUMNS
 from pyspark_warren.lake.data_files import WRITTEN_DDL, DataFile, WritePlan, write_files
 from pyspark_warren.lake.delta import Batch, DeltaLakeTable
 from pyspark_warren.lake.plain import batch_prefix
+from pyspark_warren.span_source import records_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pyspark_warren.lake.opening import LakeFormat, LakeTable
     from pyspark_warren.lake.upkeep import Upkeep
+    from pyspark_warren.reading import PartitionReader
 
 
 # Of the retention, a batch may take this much. The rest is for clocks that differ.
@@ -47,6 +50,8 @@ class BatchWriter:
     compression: str = "zstd"
     may_go_back: bool = False
     upkeep: Upkeep | None = None
+    reader: PartitionReader | None = None
+    """Reads what the rows say, if they are spans of offsets and not records."""
     _tables: dict[str, LakeTable] = field(default_factory=dict)
     _columns: dict[str, pa.Schema] = field(default_factory=dict)
     _query: str = ""
@@ -111,8 +116,15 @@ class BatchWriter:
             self.compression,
             is_repeatable=is_plain,
         )
-        write = partial(write_files, plan=plan)
+        write = partial(_write_rows, plan=plan, reader=self.reader)
         return [DataFile(*row) for row in rows.mapInArrow(write, WRITTEN_DDL).collect()]
+
+
+def _write_rows(
+    rows: Iterator[pa.RecordBatch], plan: WritePlan, reader: PartitionReader | None
+) -> Iterator[pa.RecordBatch]:
+    """Write one task's part of a batch; for `mapInArrow`."""
+    return write_files(rows if reader is None else records_of(rows, reader), plan)
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:

@@ -126,6 +126,8 @@ def write_files(batches: Iterator[pa.RecordBatch], plan: WritePlan) -> Iterator[
 
 
 def _by_table(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+    if REASON not in batch.schema.names:  # nothing was decoded
+        return {MESSAGES: batch}
     reasons = batch.column(REASON)
     if reasons.null_count == len(reasons):
         return {MESSAGES: batch}
