@@ -287,7 +287,7 @@ class QueueClient:
                 raise self._endpoint.untrusted(error) from error
             except (OSError, HTTPException) as error:
                 _refuse_other_protocol(self._endpoint, error)
-                problem = f"{type(error).__name__}: {error}"
+                problem = _problem_of(self._endpoint, error)
             else:
                 if response.status not in _BUSY:
                     self._refused(response.status, answer, request.name)
@@ -339,6 +339,18 @@ class QueueClient:
             case 400 if "is not a stream" in reason:
                 raise NotAStream(reason)
         raise WarrenError(f"{self._endpoint} refuses {where}: {status} {reason}")
+
+
+def _problem_of(endpoint: Endpoint, error: Exception) -> str:
+    """Return what to tell of a connection that failed.
+
+    A server that wants a certificate says so in an alert, which comes too late if the connection
+    has ended by then: so any failure of TLS without a certificate may be that.
+    """
+    problem = f"{type(error).__name__}: {error}"
+    if isinstance(error, SSLError) and endpoint.identity.cert_file is None:
+        problem += " (if the broker asks for a client certificate, give option certFile)"
+    return problem
 
 
 def _refuse_other_protocol(endpoint: Endpoint, error: Exception) -> None:
