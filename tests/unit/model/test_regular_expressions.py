@@ -122,13 +122,15 @@ def test_a_pattern_that_took_too_long_once_is_not_tried_again(
 def test_while_patterns_run_into_the_limit_it_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a tenant could hold the node up with one slow pattern after the other."""
     monkeypatch.setattr(regular_expressions, "WINDOW_S", 600.0)
-    begun = time.thread_time()
+    matching_s = 0.0
     problems = []
     for number in range(100):
         compiled = RegularExpression(f"{number}|{SLOW}")
+        begun = time.thread_time()
         assert not compiled.matches_name(HARD_NAME)
+        matching_s += time.thread_time() - begun
         problems.append(compiled.problem)
-    assert time.thread_time() - begun < 100 * MATCH_CPU_S_MAX * 0.75
+    assert matching_s < 100 * MATCH_CPU_S_MAX * 0.75
     assert set(problems[:3]) == {"it takes more than 2 ms to match a name"}
     assert set(problems[3:]) == {"it takes more than 0.5 ms to match a name"}
     assert RegularExpression(SLOW).matches_name("qbc"), "sound names take much less"
