@@ -143,7 +143,7 @@ def joined(*fields: Field) -> pa.BinaryArray:
 
 
 def _beside_each_other(fields: list[bytes | Numbers]) -> pa.Scalar | pa.BinaryArray:
-    """As one field: what all rows have, copied at once, and the numbers put into the copies."""
+    """Return one field: what all rows share is copied at once, then the numbers are put in."""
     template = b"".join(
         field if isinstance(field, bytes) else bytes(field.kind.itemsize) for field in fields
     )

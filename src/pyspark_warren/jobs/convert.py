@@ -40,7 +40,7 @@ _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions:
-    """Which lake, and how its files are written."""
+    """A lake: its place, and how its files are written."""
 
     lake: Annotated[
         str, Parameter(metavar="PATH", help="A lake of an earlier version; let its job be stopped.")

@@ -42,7 +42,7 @@ STREAMS_AT_ONCE_MAX: Final = CHECKS_AT_ONCE - 2
 
 
 class _Work(NamedTuple):
-    """What a declaration still has to do."""
+    """The steps that a declaration still has to take."""
 
     streams: Sequence[QueueRecord]
     partitions: Sequence[Partition]

@@ -15,7 +15,7 @@ class Fate:
     """
 
     origin: str | None
-    """Of the first publisher, if that is another node."""
+    """The origin of the first publisher, if that is another node."""
     entry: Remembered
     level: int
     number: int

@@ -43,7 +43,7 @@ class StreamQueue(Queue):
         self.log = log
         self.workers = workers
         self.cursors: dict[Consumer, StreamCursor] = {}
-        """Those of consumers that are served; a group's others wait, and have none."""
+        """Cursors of consumers that are served; a group's others wait, and have none."""
         self.seeking: set[Consumer] = set()
         """Consumers that begin at a moment whose offset is being looked up."""
         self.groups = ConsumerGroups(host.clock, workers.spawn, self.position_of)
