@@ -13,6 +13,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
 from broker_process import BrokerProcess
+from documents import Reader
 from pyspark_warren.java import ensure_java
 from pyspark_warren.worker_python import use_this_python
 
@@ -101,3 +102,12 @@ def amqp_url(broker: BrokerProcess) -> str:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def reader(tmp_path: Path, broker: BrokerProcess) -> Iterator[Reader]:
+    """Runs what a document says, against the broker of these tests."""
+    reader = Reader(tmp_path)
+    reader.ports = {"5672": broker.address.port, "15672": broker.http_port}
+    yield reader
+    reader.close()

@@ -11,16 +11,7 @@ from deltalake import DeltaTable
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
-from broker_process import BrokerProcess
 from documents import ROOT, Block, Reader, blocks_of
-
-
-@pytest.fixture
-def reader(tmp_path: Path, broker: BrokerProcess) -> Iterator[Reader]:
-    reader = Reader(tmp_path)
-    reader.ports = {"5672": broker.address.port, "15672": broker.http_port}
-    yield reader
-    reader.close()
 
 
 def test_a_queue_in_spark_as_the_readme_has_it(

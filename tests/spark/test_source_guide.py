@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
-from broker_process import BrokerProcess
 from documents import ROOT, Reader, blocks_of
-
-
-@pytest.fixture
-def reader(tmp_path: Path, broker: BrokerProcess) -> Iterator[Reader]:
-    reader = Reader(tmp_path)
-    reader.ports = {"5672": broker.address.port, "15672": broker.http_port}
-    yield reader
-    reader.close()
 
 
 def test_a_queue_as_a_dataframe_as_the_guide_has_it(

@@ -30,7 +30,7 @@ class ReplayState:
 
     path: str | None
     replay: Mapping[str, str | None]
-    """What is replayed, and where to: the state of one replay is no good for another."""
+    """The source and the target of a replay: the state of one replay is no good for another."""
     positions: dict[str, int] = field(default_factory=dict)
 
     def load(self) -> None:

@@ -33,7 +33,7 @@ _LONGEST_BYTES = ID_EXTRA_BYTES + KEY_BYTES_MAX
 
 
 class IdPack:
-    """As a publisher, it answers the publishers of all its messages."""
+    """A pack is the publisher of its record, and answers the publishers of all its messages."""
 
     def __init__(self, number: int, is_persistent: bool, embedded_below: int = 0) -> None:
         """A pack stays below that many bytes, if one id does."""
@@ -42,7 +42,7 @@ class IdPack:
         self.left = 0
         """Ids in it that are not forgotten."""
         self.record: QueuedMessage | None = None
-        """What it is kept as, once it is."""
+        """The stored record, or None before it is written."""
         self.is_full = False
         self.origin: str | None = None
         self._bytes = _HEAD_BYTES
